@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import headline_axes
@@ -26,7 +26,6 @@ from jrh_mlflow.show.page import Facts, Page, Section
 from jrh_mlflow.show.readings import FINDINGS, MISSING, missing_rows
 from jrh_mlflow.show.sheets import sheet_sections, summary_table
 from jrh_mlflow.show.tables import Column, Table
-from jrh_mlflow.stats import Interval
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.tracking.runs import keys, read, store
 
@@ -126,7 +125,8 @@ def card_readings(card: Mapping[str, Any]) -> dict[str, Reading]:
     return {axis: read_reading(card["readings"][axis]) for axis in card["headline"]}
 
 
-class CardDifference(NamedTuple):
+@dataclass(frozen=True)
+class CardDifference:
     """An axis of two cards."""
 
     axis: str
@@ -156,15 +156,13 @@ class CardComparison(ShownResult):
 
     def _page(self) -> Page:
         suite, rows, (a, b) = self.cards[0]["suite"], self.differences, self.names
+        bounds = bounds_note(own for row in rows for own in (row.a, row.b))[:1]
         runs = " ".join(card["run"]["run_id"] for card in self.cards)
         verdicts = [card["verdict"]["sentences"][0] for card in self.cards]
         return Page(
             title=f"Judge cards: {a} and {b}",
             lead=f"The judges differ on {sum(row.differs for row in rows)} of {len(rows)} readings.",
-            notes=[
-                _SAYS["no calls"].format(runs=runs),
-                *bounds_note(own for row in rows for own in (row.a, row.b))[:1],
-            ],
+            notes=[_SAYS["no calls"].format(runs=runs), *bounds],
             facts={"suite": f"{suite['name']} ({suite['n_items']:,} items)", "sha256": suite["sha256"]},
             sections=[
                 Section(heading="Verdicts", blocks=[Facts(dict(zip(self.names, verdicts, strict=True)))]),
@@ -174,8 +172,8 @@ class CardComparison(ShownResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        rows = [plain_data(row._asdict()) for row in self.differences]
-        return {"judges": self.names, "suite": self.cards[0]["suite"], "differences": rows, "notes": self.page.notes}
+        data = {"judges": self.names, "suite": self.cards[0]["suite"], "differences": list(self.differences)}
+        return {**plain_data(data), "notes": self.page.notes}
 
 
 def _differences(a: str, b: str) -> Table[CardDifference]:
@@ -210,14 +208,10 @@ def compare_cards(paths: Sequence[str | Path]) -> CardComparison:
 
 
 def _difference(axis: str, a: Reading, b: Reading, level: float) -> CardDifference:
+    """Read b − a from what decides of each, at 95 % and at the level that all axes share."""
     if not isinstance(a, Estimate) or not isinstance(b, Estimate) or "curve" in (a.unit, b.unit):
         return CardDifference(axis, a, b)
-    (low, high), strict = _ends(a, b, 0.95) or (None, None), _ends(a, b, level)
-    differs = strict is not None and not strict[0] <= 0 <= strict[1]
+    both = [(deciding_interval(a, each), deciding_interval(b, each)) for each in (0.95, level)]
+    usual, strict = (newcombe(a.value, of_a, b.value, of_b) if of_a and of_b else None for of_a, of_b in both)
+    (low, high), differs = usual or (None, None), strict is not None and not strict[0] <= 0 <= strict[1]
     return CardDifference(axis, a, b, b.value - a.value, low, high, differs)
-
-
-def _ends(a: Estimate, b: Estimate, level: float) -> Interval | None:
-    """Return the interval of b − a at a level, from what decides of each at that level."""
-    of_a, of_b = deciding_interval(a, level), deciding_interval(b, level)
-    return newcombe(a.value, of_a, b.value, of_b) if of_a and of_b else None

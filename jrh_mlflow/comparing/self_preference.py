@@ -42,7 +42,7 @@ from jrh_mlflow.perturb import fill_prompt, prompt
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
-from jrh_mlflow.scoring.ledger import deciding_interval, hull_at
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, deciding_interval, hull_at
 from jrh_mlflow.show import cards, glossary
 from jrh_mlflow.show.figures.canvas import Figures, cell_table, write_cell
 from jrh_mlflow.show.figures.svg import draw
@@ -59,7 +59,6 @@ from jrh_mlflow.tracking.runs.store import Store, log_paid, open_run, publish, s
 EXCESS, FAMILY_EXCESS = "excess", "family_excess"
 _BEFORE = {AS_WRITTEN: "", "rewritten": "rewritten_"}
 """Version of the answers to what stands before the name of a reading."""
-MAX_LOST = 0.05
 PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
 _SAYS: Mapping[str, Any] = glossary.WORDS["self_preference"]
@@ -317,8 +316,8 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
         return missing(reason=_SAYS["why"][name.removeprefix("rewritten_")])
     if judgments["rater"].nunique() == 1:
         return missing(reason=_SAYS["why"]["alone"])
-    if lost.mean() > MAX_LOST:
-        reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_LOST:.0%}"
+    if lost.mean() > MAX_EXCLUDED:
+        reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_EXCLUDED:.0%}"
         return missing(reason=reason, withheld=True)
     fit = _fit(judgments, scores)
     if fit is None:
@@ -531,12 +530,12 @@ class SelfPreference(cards.ShownResult):
             return {}
         judges, authors = (sorted(self.cells[name].unique()) for name in ("judge", "author"))
         figure, axes = cell_table(judges, authors, title=_SAYS["figure"], foot=_SAYS["figure foot"])
-        for cell in self.cells.itertuples():
+        for cell in CELLS(self.cells.itertuples()).rows:
             gap = None if cell.others is None else cell.share - cell.others
             # The ends of the scale are left out: they would hide the digits.
             place = 0.5 + 0.35 * float(np.clip(2 * (gap or 0.0), -1, 1))
             value, wins, others = number_text(gap, signed=True), number_text(cell.share), number_text(cell.others)
-            texts = {"value": f"{_MARKS[cell.stake]}{value}", "below": f"{wins}, n {cell.n:,}"}
+            texts: dict[str, Any] = {"value": f"{_MARKS[cell.stake]}{value}", "below": f"{wins}, n {cell.n:,}"}
             texts["words"] = _SAYS["cell"].format(cell=cell, wins=wins, others=others)
             write_cell(axes, authors.index(cell.author), judges.index(cell.judge), scale="RdBu_r", place=place, **texts)
         return {"judges_and_authors.png": figure}

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from itertools import product
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -56,7 +55,7 @@ class Intervention:
 
     def may_mend(self, axes: Iterable[str]) -> bool:
         """Whether one of these axes is among those that it may mend."""
-        return any(fnmatchcase(axis, pattern) for axis, pattern in product(axes, self.mends))
+        return any(fnmatchcase(axis, pattern) for axis in axes for pattern in self.mends)
 
 
 @cache
@@ -128,9 +127,8 @@ class RepairArm:
         return records
 
 
-def arms_for(problems: Iterable[str], judge: Judge, suite: Suite) -> list[RepairArm]:
+def arms_for(problems: Collection[str], judge: Judge, suite: Suite) -> list[RepairArm]:
     """Return an arm for every change that may mend one of the problems and fits the judge, in the table's order."""
-    problems = list(problems)
     arms = [RepairArm(changes=(change,)) for change in interventions() if change.may_mend(problems)]
     return [arm for arm in arms if arm.applied(judge, suite) is not None]
 

@@ -9,7 +9,7 @@ nothing is worse, and the loss of ability over all ladder steps together is unde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations, groupby
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing import comparison
-from jrh_mlflow.comparing.comparison import Paired
+from jrh_mlflow.comparing.comparison import Difference, Paired
 from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
@@ -30,6 +30,7 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import number_text
 from jrh_mlflow.show.results import measure
+from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm
 
 ABILITY, AGREEMENT = "ability/all_steps", "agreement/accuracy"
@@ -104,26 +105,20 @@ def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxisChange:
-    """One axis of an arm beside the unchanged judge."""
+class AxisChange(Difference):
+    """One axis of an arm (a) beside the unchanged judge (b): its value is what is gained, of a lean in its size."""
 
-    arm: str
-    axis: str
     before: float
     after: float
-    gain: float
-    """Positive is better; of a lean the change of its size."""
-    low: float | None
-    """95 % by task."""
-    high: float | None
-    state: Literal["better", "worse", "no difference shown"]
-    p_adjusted: float
-    n: int
-    n_clusters: int
     error: float
     """Standard error over tasks."""
     bound: float | None
     """One-sided 95 %: the loss is under it, whatever lost calls would have been."""
+
+    @property
+    def state(self) -> Literal["better", "worse", "no difference shown"]:
+        """What is decided."""
+        return "no difference shown" if not self.told_apart else "better" if self.value > 0 else "worse"
 
     @property
     def largest_loss(self) -> float | None:
@@ -214,10 +209,6 @@ class Mending:
             return comparison.paired_values(own, axis, a, b)
         return comparison.paired_shares(own, axis, a, b, Resampling(seed=self.seed, n_resamples=n_resamples))
 
-    def _mean(self, axis: str, name: str) -> float:
-        mean = float(np.nanmean(self.axes[axis].scores[name]))
-        return 2 * mean - 1 if axis in LEANS else mean
-
     def _change(self, arm: str, axis: str, tests: Sequence[tuple[Any, ...]]) -> AxisChange:
         """Read the tests of an axis: each its difference, the pair behind it, and the pairs with lost calls answered.
 
@@ -227,24 +218,18 @@ class Mending:
         first, pair, *_ = min(tests, key=lambda test: test[0].value)
         # Of values no share limits what sign flips claim: their interval must agree.
         told = all(row.told_apart and not (row.low is not None and row.low <= 0 <= row.high) for row in rows)
-        low, high = (
-            None if first.low is None else min(1.0, max(-1.0, times * min(getattr(row, end) for row in rows)))
-            for end in ("low", "high")
-        )
+        ends = np.clip(times * np.array([(row.low, row.high) for row in rows], float).min(axis=0), -1, 1)
+        low, high = (None if np.isnan(end) else float(end) for end in ends)
         known = [own.equivalence for row, _, *again in tests for own in (row, *(pair.difference for pair in again))]
         floor = min((ends[0] for ends in known if ends), default=None)
+        own = {"a": arm, "b": self.unchanged.arm.name, "value": times * first.value, "low": low, "high": high}
+        own |= {"told_apart": told, "p_adjusted": max(row.p_adjusted for row in rows)}
+        means = (float(np.nanmean(self.axes[axis].scores[name])) for name in (self.unchanged.arm.name, arm))
+        before, after = (2 * mean - 1 if axis in LEANS else mean for mean in means)
         return AxisChange(
-            arm=arm,
-            axis=axis,
-            before=self._mean(axis, self.unchanged.arm.name),
-            after=self._mean(axis, arm),
-            gain=times * first.value,
-            low=low,
-            high=high,
-            state=("better" if first.value > 0 else "worse") if told else "no difference shown",
-            p_adjusted=max(row.p_adjusted for row in rows),
-            n=first.n,
-            n_clusters=first.n_clusters,
+            **{**asdict(first), **own},
+            before=before,
+            after=after,
             error=times * pair.standard_error,
             bound=None if floor is None else max(0.0, -times * floor),
         )
@@ -263,7 +248,7 @@ class ReadArm:
     changes: Sequence[AxisChange]
     half: Mending
     on_front: bool = False
-    """Whether nothing on this half that costs no more mends more (`front_points`)."""
+    """Whether nothing on this half that costs no more mends more."""
 
     @property
     def on_problems(self) -> list[AxisChange]:
@@ -278,7 +263,7 @@ class ReadArm:
     @property
     def better(self) -> list[AxisChange]:
         """The problems that it mends, the largest gain first."""
-        return sorted((row for row in self.on_problems if row.state == "better"), key=lambda row: -row.gain)
+        return sorted((row for row in self.on_problems if row.state == "better"), key=lambda row: -row.value)
 
     @property
     def worse(self) -> list[AxisChange]:
@@ -294,34 +279,34 @@ class ReadArm:
     @property
     def mended(self) -> float:
         """Sum of the gains on the problems; on the held-out half of what is shown to be better."""
-        return sum(change.gain for change in (self.better if self.half.decides else self.on_problems))
+        return sum(change.value for change in (self.better if self.half.decides else self.on_problems))
 
     @property
     def score(self) -> float:
         """What is mended less what is harmed elsewhere beyond its own error, a little less for a second change."""
-        harms = sum(min(0.0, row.gain + row.error) for row in self.changes if row.axis not in self.half.problems)
+        harms = sum(min(0.0, row.value + row.error) for row in self.changes if row.axis not in self.half.problems)
         return self.mended + harms - 0.03 * (len(self.asked.arm.changes) - 1)
 
     @property
     def is_promising(self) -> bool:
         """Whether it mends a problem by more than noise, and does no plain harm."""
-        clear = any(change.gain > max(_PROMISING * change.error, 0.02) for change in self.on_problems)
-        harms = any(change.gain < -max(_HARMFUL * change.error, 0.02) for change in self.changes)
-        lost = self.ability is not None and self.ability.gain < -MOST_LOST
+        clear = any(change.value > max(_PROMISING * change.error, 0.02) for change in self.on_problems)
+        harms = any(change.value < -max(_HARMFUL * change.error, 0.02) for change in self.changes)
+        lost = self.ability is not None and self.ability.value < -MOST_LOST
         return clear and not harms and not lost and self.score > 0
 
     @property
     def tasks_to_tell(self) -> int | None:
         """About how many tasks would show one of the gains on a problem that were seen."""
         n_tests = len(self.half.axes) * len(self.half.arms)
-        seen = [change for change in self.on_problems if change.gain > 0]
-        tasks = [tasks_for(row.gain, row.low, row.high, row.n_clusters, n_tests=n_tests) for row in seen]
+        seen = [change for change in self.on_problems if change.value > 0]
+        tasks = [tasks_for(row.value, row.low, row.high, row.n_clusters, n_tests=n_tests) for row in seen]
         return min(filter(None, tasks), default=None)
 
     @property
     def refusal(self) -> str:
         """Why it is not recommended; empty where it is."""
-        loss = self.ability and self.ability.bound
+        loss = self.ability.bound if self.ability else None
         reasons = {
             f"it is worse on {', '.join(axis_name(change.axis) for change in self.worse)}": self.worse,
             "too many of its calls gave no usable answer": self.withheld,
@@ -342,8 +327,15 @@ class ReadArm:
 def decide_arms(mending: Mending) -> list[ReadArm]:
     """Read every arm on a half of the tasks."""
     changes = mending.changes()
-    rows = {asked.arm.name: [change for change in changes if change.arm == asked.arm.name] for asked in mending.arms}
-    return [ReadArm(asked=asked, changes=rows[asked.arm.name], half=mending) for asked in mending.arms]
+    rows = {asked.arm.name: [change for change in changes if change.a == asked.arm.name] for asked in mending.arms}
+    return marked_front([ReadArm(asked=asked, changes=rows[asked.arm.name], half=mending) for asked in mending.arms])
+
+
+def marked_front(rows: Sequence[ReadArm]) -> list[ReadArm]:
+    """Mark who is on the front of cost and problems of a half, on which the unchanged judge may be."""
+    points = [[row.half.unchanged.cost, 0.0] for row in rows[:1]] + [[row.asked.cost, row.mended] for row in rows]
+    marks = pareto(np.array(points), (-1, 1))[1:].tolist() if rows else []
+    return [replace(row, on_front=is_on) for row, is_on in zip(rows, marks, strict=True)]
 
 
 # --- the searched half
@@ -365,14 +357,14 @@ def search_arms(
     pairs = [(a, b) for a, b in combinations(single, 2) if a.asked.arm.goes_with(b.asked.arm)]
     pairs.sort(key=lambda pair: -_expected(*pair))
     joint = tried(RepairArm(changes=(*a.asked.arm.changes, *b.asked.arm.changes)) for a, b in pairs[:MOST_PAIRS])
-    return sorted([*single, *joint], key=lambda row: -row.score)
+    return marked_front(sorted([*single, *joint], key=lambda row: -row.score))
 
 
 def _expected(a: ReadArm, b: ReadArm) -> float:
     """Return what two arms may mend together: on each problem as much as both, and no more than there is."""
     gains = {change.axis: change for change in a.on_problems}
     both = [(gains[change.axis], change) for change in b.on_problems if change.axis in gains]
-    mended = sum(min(abs(one.before), max(0.0, one.gain) + max(0.0, two.gain)) for one, two in both)
+    mended = sum(min(abs(one.before), max(0.0, one.value) + max(0.0, two.value)) for one, two in both)
     return mended + min(0.0, a.score - a.mended) + min(0.0, b.score - b.mended)
 
 
@@ -398,10 +390,10 @@ def recommended(decisions: Sequence[ReadArm]) -> ReadArm | None:
     if not passing:
         return None
     best = max(passing, key=lambda decision: decision.mended)
-    needed = {change.axis: _ON_EACH * change.gain for change in best.better}
+    needed = {change.axis: _ON_EACH * change.value for change in best.better}
 
     def is_enough(decision: ReadArm) -> bool:
-        gains = {change.axis: change.gain for change in decision.changes}
+        gains = {change.axis: change.value for change in decision.changes}
         return decision.mended >= _NEARLY * best.mended and all(gains[axis] >= least for axis, least in needed.items())
 
     enough = [decision for decision in passing if is_enough(decision)]

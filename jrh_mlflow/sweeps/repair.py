@@ -20,7 +20,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing.answer_pairs import text_columns
@@ -48,7 +47,6 @@ from jrh_mlflow.suites.dataset import DatasetTable
 from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps import mending
-from jrh_mlflow.sweeps.front import pareto
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
 from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
 from jrh_mlflow.sweeps.sweep import suite_halves
@@ -116,8 +114,8 @@ class Repair(cards.ShownResult):
 
     @property
     def points(self) -> list[ReadArm]:
-        """Every arm beside the front of cost and problems of its half."""
-        return front_points(self.decisions, self.tried)
+        """Every arm on its half, what is decided first."""
+        return [*self.decisions, *self.tried]
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
         lead, *sentences = self.verdict.sentences
@@ -384,7 +382,7 @@ def _registered(asking: _ArmBudget, best: ReadArm, name: str | None, *, moves_al
     old_name, _, old_alias = (getattr(unchanged, "prompt_uri", None) or "").removeprefix(REGISTRY).partition("@")
     name = name or old_name.partition("/")[0] or re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{judge.name}-repaired")
     alias = (old_alias or _ALIAS) if moves_alias else None
-    runs = {TAG_BEFORE: str(best.half.unchanged.run_id), TAG_AFTER: str(best.asked.run_id)}
+    runs = {TAG_BEFORE: best.half.unchanged.run_id, TAG_AFTER: best.asked.run_id}
     tags = {**runs, TAG_SETTINGS: json.dumps(settings, sort_keys=True)}
     try:
         registered = register_template(judge.used[0], name, alias=alias, tags=tags, tracking_uri=uri)
@@ -400,11 +398,11 @@ def _registered(asking: _ArmBudget, best: ReadArm, name: str | None, *, moves_al
 
 
 CHANGES: Table[AxisChange] = Table.of(
-    field_column("arm", str, head="change", brief=True),
+    Column("change", lambda row: row.a, value=lambda row: row.a, name="arm", brief=True),
     field_column("axis", axis_name, brief=True, words=True),
     field_column("before", number_text, brief=True),
     field_column("after", number_text, brief=True),
-    Column("gain", lambda row: number_text(row.gain, signed=True), value=lambda row: row.gain),
+    Column("gain", lambda row: number_text(row.value, signed=True), value=lambda row: row.value),
     Column("95 % by task", lambda row: interval_text(row.low, row.high, signed=True), brief=True),
     field_column("p_adjusted", p_text, head="p, adjusted"),
     field_column("state", str, head="decided", brief=True, words=True),
@@ -422,16 +420,6 @@ ARMS: Table[ReadArm] = Table.of(
     field_column("on_front", lambda is_on: "yes" if is_on else "no", head="on front"),
     field_column("outcome", str, words=True),
 )
-
-
-def front_points(*halves: Sequence[ReadArm]) -> list[ReadArm]:
-    """Mark who is on the front of cost and problems of each half, on which the unchanged judge may be."""
-    points: list[ReadArm] = []
-    for rows in filter(None, halves):
-        costs = [[rows[0].half.unchanged.cost, 0.0], *([row.asked.cost, row.mended] for row in rows)]
-        on_front = pareto(np.array(costs), (-1, 1))[1:].tolist()
-        points += [replace(row, on_front=is_on) for row, is_on in zip(rows, on_front, strict=True)]
-    return points
 
 
 def front_figures(points: Sequence[ReadArm]) -> Figures:
@@ -476,7 +464,7 @@ def recommending(best: ReadArm, left: Sequence[str]) -> list[str]:
         "before": number_text(first.before),
         "after": f"{number_text(first.after)}{f' {interval_text(*ends)}' if ends else ''}",
         "able": _in_words(ability.axis) if ability else "",
-        "loss": number_text(ability and ability.bound),
+        "loss": number_text(ability.bound if ability else None),
     }
     lines = [_SAYS["mends"].format(**says), *left]
     lines += [_SAYS["also"].format(axes=", ".join(_in_words(change.axis) for change in more))] if more else []
@@ -506,7 +494,7 @@ def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
     lines, ability = [_SAYS["refused"].format(arm=nearest.asked.arm.name, why=nearest.refusal)], nearest.ability
     if nearest.tasks_to_tell and not nearest.better:
         lines.append(_SAYS["would show"].format(tasks=nearest.tasks_to_tell))
-    elif not nearest.worse and ability and ability.bound and ability.gain > -MOST_LOST / 2:
+    elif not nearest.worse and ability and ability.bound and ability.value > -MOST_LOST / 2:
         # An interval shrinks with the root of the number of tasks.
         needed = math.ceil(ability.n_clusters * (ability.bound / MOST_LOST) ** 2)
         lines.append(_SAYS["would exclude"].format(tasks=needed, loss=number_text(MOST_LOST)))
@@ -518,7 +506,7 @@ def repair_points(done: Repair) -> list[keys.Point]:
     values: dict[str, float | None] = {"tried": len(done.tried), "decided": len(done.decisions), "usd": done.cost_usd}
     values["recommended"] = (best := done.recommended) is not None
     for change in best.better if best else ():
-        ends = {"gain": change.gain, "gain_ci_low": change.low, "gain_ci_high": change.high}
+        ends = {"gain": change.value, "gain_ci_low": change.low, "gain_ci_high": change.high}
         values |= {f"{change.axis}/{name}": value for name, value in ends.items()}
     values["ability_loss_at_most"] = best.ability.bound if best and best.ability else None
     return keys.known_points({f"repair/{name}": value for name, value in values.items()})

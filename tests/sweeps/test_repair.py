@@ -32,7 +32,7 @@ from jrh_mlflow.sweeps.mending import (
     recommended,
     search_arms,
 )
-from jrh_mlflow.sweeps.repair import _ArmBudget, front_figures, front_points, not_mended
+from jrh_mlflow.sweeps.repair import _ArmBudget, front_figures, not_mended
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/gpt-4o-mini"
@@ -180,7 +180,7 @@ def test_a_lean_to_the_other_side_is_no_improvement():
     (row,) = (change for change in mending.changes() if change.axis == "slot_lean")
     assert row.after == pytest.approx(-row.before)
     assert row.state == "no difference shown"
-    assert row.gain == pytest.approx(0, abs=1e-9)
+    assert row.value == pytest.approx(0, abs=1e-9)
 
 
 def test_problems_that_remain_are_said_and_a_judge_at_chance_is_told_to_be_changed():
@@ -227,7 +227,7 @@ def test_what_is_decided_is_drawn_over_what_was_searched_and_calls_are_whole_num
         decide_arms(Mending(unchanged=base, arms=[cured], problems=["slot_lean"], decides=decides))
         for decides in (True, False)
     ]
-    (axes,) = front_figures(front_points(*halves))["cost_and_problems.png"].axes
+    (axes,) = front_figures([row for half in halves for row in half])["cost_and_problems.png"].axes
     assert [dot.get_markerfacecolor() == "white" for dot in axes.lines[-2:]] == [True, False]
     assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
