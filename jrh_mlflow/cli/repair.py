@@ -22,12 +22,7 @@ from jrh_mlflow.options import RunOptions
 @seed_option
 @shown_as
 def repair(
-    run: str,
-    policy: str | None,
-    require: tuple[str, ...],
-    as_json: bool,
-    markdown: bool,
-    **options: Any,
+    run: str, policy: str | None, require: tuple[str, ...], as_json: bool, markdown: bool, **options: Any
 ) -> None:
     """Try what may mend the problems of a logged judge, and prove what does on tasks that were not searched.
 

@@ -28,13 +28,7 @@ from jrh_mlflow.cli.printing import print_quotes, print_result
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @shown_as
 def self_preference(
-    table: str,
-    judges: tuple[str, ...],
-    dry_run: bool,
-    no_log: bool,
-    as_json: bool,
-    markdown: bool,
-    **options: Any,
+    table: str, judges: tuple[str, ...], dry_run: bool, no_log: bool, as_json: bool, markdown: bool, **options: Any
 ) -> None:
     """Say whether judges let answers of their own, or of their family, win.
 

@@ -39,7 +39,7 @@ from jrh_mlflow.models import trust
 from jrh_mlflow.models.families import bare_model, family_of
 from jrh_mlflow.options import AskedRunOptions, option, takes
 from jrh_mlflow.perturb import fill_prompt, prompt
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals, plain_data, plain_fields
 from jrh_mlflow.schema.findings import Finding, State, Verdict
 from jrh_mlflow.schema.items import NATURAL_TIE, CallRecord, Item
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, deciding_interval, hull_at
@@ -134,10 +134,13 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
         except BaseException:
             log_paid(store, run_id, work.paid)
             raise
+        cells = CELLS(done.cells.itertuples()).to_frame()
+        texts = pd.DataFrame(done.rewritten.items(), columns=["answer", "rewritten"])
+        tables = {"readings": done.to_frame(), "judges_and_authors": cells, "judgments": done.judgments}
         content = shown_content(
             done,
             SELF_PREFERENCE_JSON,
-            tables=done.tables,
+            tables=tables if texts.empty else {**tables, "rewritten": texts},
             drawings=draw(done.figures),
             more={keys.READINGS_JSON: plain_data(done.estimates)},
             points=[*done.points, *keys.money_points(done.paid)],
@@ -512,13 +515,6 @@ class SelfPreference(cards.ShownResult):
             ],
         )
 
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """What there is to tabulate, by name."""
-        texts = pd.DataFrame(self.rewritten.items(), columns=["answer", "rewritten"])
-        tables = {"readings": self.to_frame(), "judges_and_authors": CELLS(self.cells.itertuples()).to_frame()}
-        return {**tables, "judgments": self.judgments, **({"rewritten": texts} if self.rewritten else {})}
-
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each reading, of all judges and of each."""
         return self.shown_readings.to_frame()
@@ -543,5 +539,5 @@ class SelfPreference(cards.ShownResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         names = ("run_id", "link", "simulated", "rewriter", "judges", "families", "labels", "readings", "by_judge")
-        own = {name: plain_data(getattr(self, name)) for name in (*names, "notes", "metrics")}
-        return {"verdict": self.verdict.to_dict(), **own, **self.counts, "cells": self.cells.to_dict("records")}
+        own = plain_fields(self, "verdict", *names, "notes", "metrics")
+        return {**own, **self.counts, "cells": self.cells.to_dict("records")}

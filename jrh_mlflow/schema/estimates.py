@@ -151,6 +151,6 @@ def plain_data(value: Any) -> Any:
     return [plain_data(inner) for inner in value] if isinstance(value, tuple | list) else value
 
 
-def plain_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as JSON-ready data."""
-    return {field.name: plain_data(getattr(value, field.name)) for field in fields(value)}
+def plain_fields(value: Any, *names: str) -> dict[str, Any]:
+    """Return the fields of a dataclass, or what else has these names, as JSON-ready data."""
+    return {name: plain_data(getattr(value, name)) for name in names or [field.name for field in fields(value)]}

@@ -24,7 +24,7 @@ from jrh_mlflow.simulations import loop
 from jrh_mlflow.simulations.simulated_judges import asked_calls
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.sweeps import mending
-from jrh_mlflow.sweeps.interventions import RepairArm, interventions
+from jrh_mlflow.sweeps.interventions import INTERVENTIONS, RepairArm
 from jrh_mlflow.sweeps.sweep import suite_halves
 
 NOISE, SIZE = 0.1, 0.6
@@ -126,7 +126,7 @@ def _repaired(judge: FaultyJudge, rng: loop.Rng) -> RepairRun:
     problems = mending.problem_axes(finding.axis for finding in found)
     arms = [
         RepairArm(changes=(change,))
-        for change in interventions()
+        for change in INTERVENTIONS
         if change.may_mend(finding.axis for finding in found) and change.what in _ALIKE
     ]
     half = len(run) / 2

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import comb, expit
-from scipy.stats import t as student
 
 from jrh_mlflow.stats import Array, Codes, Interval
+from jrh_mlflow.stats.proportions import t_quantile
 
 _LEAST_INFORMATION = 1e-6
 """Below it a term is a sum of the others, or constant within every stratum."""
@@ -34,8 +34,7 @@ class ConditionalFit:
 
     def interval(self, level: float = 0.95, *, clustered: bool = True) -> Interval:
         """Return Student's interval with a degree of freedom less than there are clusters."""
-        error = self.error if clustered else self.model_error
-        reach = float(student.ppf((1 + level) / 2, self.n_clusters - 1)) * error
+        reach = t_quantile(self.n_clusters - 1, level) * (self.error if clustered else self.model_error)
         return self.value - reach, self.value + reach
 
 

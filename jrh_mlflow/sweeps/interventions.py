@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
 from importlib.resources import files
 from typing import Any, TypeGuard
 
@@ -58,11 +57,9 @@ class Intervention:
         return any(fnmatchcase(axis, pattern) for axis in axes for pattern in self.mends)
 
 
-@cache
-def interventions() -> tuple[Intervention, ...]:
-    """Return the table, in the order in which changes are tried."""
-    text = files("jrh_mlflow.measures").joinpath("interventions.json").read_text(encoding="utf-8")
-    return tuple(Intervention(**row) for row in json.loads(text))
+_ROWS = json.loads(files("jrh_mlflow.measures").joinpath("interventions.json").read_text(encoding="utf-8"))
+INTERVENTIONS = tuple(Intervention(**row) for row in _ROWS)
+"""The table, in the order in which changes are tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +83,6 @@ class RepairArm:
         """How many calls make a judgment, and how they are read."""
         chosen = {change.what: change.value for change in self.changes}
         return Policy(replicates=chosen.get("replicates", 1), vote="majority", orders=chosen.get("orders", "one"))
-
-    @property
-    def asks_same(self) -> bool:
-        """Whether it reads the calls of the unchanged judge in another way, so that they can be used again."""
-        return all(change.what == "orders" for change in self.changes)
 
     def goes_with(self, other: RepairArm) -> bool:
         """Whether the changes of both can be made at once."""
@@ -129,7 +121,7 @@ class RepairArm:
 
 def arms_for(problems: Collection[str], judge: Judge, suite: Suite) -> list[RepairArm]:
     """Return an arm for every change that may mend one of the problems and fits the judge, in the table's order."""
-    arms = [RepairArm(changes=(change,)) for change in interventions() if change.may_mend(problems)]
+    arms = [RepairArm(changes=(change,)) for change in INTERVENTIONS if change.may_mend(problems)]
     return [arm for arm in arms if arm.applied(judge, suite) is not None]
 
 

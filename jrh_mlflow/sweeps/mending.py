@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, groupby
+from itertools import combinations, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -173,26 +173,22 @@ class Mending:
 
     def changes(self) -> list[AxisChange]:
         """Decide every axis of every arm, whatever lost calls would have been; while searching nothing is decided."""
-        n_resamples = 2000 if self.decides else 1
-        tests = [
-            ((asked.arm.name, axis), pair)
+        pair_up = partial(self._paired, n_resamples=2000 if self.decides else 1)
+        tests = {
+            (asked.arm.name, axis): [pair_up(own, axis, a, b) for a, b in self._contrasts(axis, asked.arm.name)]
             for asked in self.arms
             for axis, own in self.axes.items()
             if not _is_withheld(own, asked)
-            for a, b in self._contrasts(axis, asked.arm.name)
-            if (pair := self._paired(own, axis, a, b, n_resamples))
-        ]
-        paired = [pair for _, pair in tests]
+        }
+        paired = [pair for pairs in tests.values() for pair in pairs if pair]
         decided, sides = [pair.difference for pair in paired], list[list[Paired]]()
         if self.decides:
             decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, seed=self.seed)
             sides = comparison.completed_pairs(self.table, paired, self._paired)
             decided = comparison.whatever_was_lost(decide(paired), sides, decide)
-        groups = groupby(zip(tests, decided, *sides, strict=True), key=lambda row: row[0][0])
-        return [
-            self._change(arm, axis, [(row, pair, *again) for (_, pair), row, *again in rows])
-            for (arm, axis), rows in groups
-        ]
+        rows = zip(decided, paired, *sides, strict=True)
+        told = {place: list(islice(rows, sum(map(bool, pairs)))) for place, pairs in tests.items()}
+        return [self._change(*place, own) for place, own in told.items() if own]
 
     def _contrasts(self, axis: str, arm: str) -> list[tuple[str, str]]:
         """Return whose scores are subtracted, so that more is better; of a lean the two tests of its size."""

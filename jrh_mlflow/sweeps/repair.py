@@ -32,11 +32,11 @@ from jrh_mlflow.measures.verdict import JudgeContext, findings
 from jrh_mlflow.measuring.evaluate import dry_prepared, evaluate
 from jrh_mlflow.measuring.resolve import judge_again
 from jrh_mlflow.options import Moment
-from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.findings import Finding, Verdict
 from jrh_mlflow.scoring.ledger import deciding_ends
 from jrh_mlflow.show import cards, glossary, results
-from jrh_mlflow.show.figures.canvas import PALETTE, Figures, Spot, spread_prices
+from jrh_mlflow.show.figures.canvas import PALETTE, Figures, Spot
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.html import FROM_RUN
 from jrh_mlflow.show.names import axis_name
@@ -144,10 +144,9 @@ class Repair(cards.ShownResult):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         best = self.recommended
-        names = ("verdict", "prompt", "alias", "cost_usd", "notes", "checks")
         return {
             "repaired": self.repaired.facts,
-            **{name: plain_data(getattr(self, name)) for name in names},
+            **plain_fields(self, "verdict", "prompt", "alias", "cost_usd", "notes", "checks"),
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
             "changes": self.changes.records(),
@@ -203,8 +202,7 @@ def repair(
     sheet = results.measure(loaded.calls, labels=loaded.suite.labels, judged=context)
     for rule in rules:
         rule.check_known(sheet.estimates)
-    problems = tuple(sheet.verdict.problems)
-    halves = suite_halves(loaded.suite, seed=seed)
+    problems, halves = sheet.verdict.problems, suite_halves(loaded.suite, seed=seed)
     arms = arms_for([finding.axis for finding in problems], asked, halves[0])
     moment = fresh_after or datetime.now(timezone.utc).isoformat(timespec="seconds")
     place = {"experiment": own["experiment"] or loaded.experiment, "tracking_uri": uri}
@@ -213,10 +211,8 @@ def repair(
         options = {"progress": False, "seed": seed, **as_evaluate, **place, "parent_run_id": parent}
         options["budget"] = outbox.outbox_key("repair", loaded.run_id, moment)
         asking = _ArmBudget(judge=asked, halves=halves, max_usd=max_usd, moment=moment, options=options)
-        made: dict[str, Any] = {}
-        if arms:
-            axes = mending.problem_axes(finding.axis for finding in problems)
-            made = asking.search_and_decide(loaded, arms, problems=axes, people=people, seed=seed)
+        axes = mending.problem_axes(finding.axis for finding in problems)
+        made = asking.search_and_decide(loaded, arms, problems=axes, people=people, seed=seed) if arms else {}
         if (best := mending.recommended(made.get("decisions", ()))) is not None:
             made["checks"] = [rule.check(_RuleEvidence(best.asked, best.half.unchanged)) for rule in rules]
             holds = bool(rules) and all(check.state == "holds" for check in made["checks"])
@@ -331,7 +327,7 @@ class _ArmBudget:
 
     def _answered(self, arm: RepairArm, held_out: bool, asks: int) -> tuple[pd.DataFrame, str]:
         """Return calls and their run: those of the unchanged judge where an arm reads them in another way only."""
-        if arm.asks_same and held_out in self.same:
+        if held_out in self.same and all(change.what == "orders" for change in arm.changes):
             return self.same[held_out]
         changed, cap = arm.applied(self.judge, self.halves[held_out]), self.max_usd - (0 if held_out else self.aside)
         if changed is None:
@@ -430,18 +426,14 @@ def front_figures(points: Sequence[ReadArm]) -> Figures:
     words = [f"{row.asked.arm.name} ({row.half.name}): {number_text(row.mended)}" for row in points]
     spots = [Spot(x=row.asked.cost, y=row.mended, words=says) for row, says in zip(points, words, strict=True)]
     named = [spot for spot, row in zip(spots, points, strict=True) if row.on_front and row.half.name == first]
-    steps = sorted([(unchanged.cost, 0.0), *((spot.x, spot.y) for spot in named)])
-    figure, axes = numbered_map(spots, named, list(zip(*steps, strict=True)), foot=[_SAYS["map"]])
+    steps = list(zip(*sorted([(unchanged.cost, 0.0), *((spot.x, spot.y) for spot in named)]), strict=True))
+    is_priced, foot = unchanged.usd_per_1k is not None, [_SAYS["map"]]
+    figure, axes = numbered_map(spots, named, steps, height="problems mended", is_priced=is_priced, foot=foot)
     axes.plot([unchanged.cost], [0.0], marker="s", markersize=8, color=PALETTE[6])
     # What is decided comes first and is drawn last: the searched half often has the same place.
     for row in reversed(points):
         face = PALETTE[0] if row.half.decides else "white"
         axes.plot([row.asked.cost], [row.mended], marker="o", markersize=8, color=PALETTE[0], markerfacecolor=face)
-    if is_priced := unchanged.usd_per_1k is not None:
-        spread_prices(axes)
-    else:
-        axes.locator_params("x", integer=True, min_n_ticks=1)
-    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel="problems mended")
     return {"cost_and_problems.png": figure}
 
 

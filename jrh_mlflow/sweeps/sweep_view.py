@@ -370,17 +370,21 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     spots = [Spot(x=dot.usd, y=dot.value, words=_dot_text(dot)) for dot in dots]
     # Stairs never go down: what a cheaper one reaches is to be had at a higher price too.
     steps = [dot.usd for dot in front], list(accumulate((dot.search for dot in front), max))
-    figure, axes = numbered_map(spots, named, steps, foot=[_LEGEND])
+    figure, axes = numbered_map(spots, named, steps, height="reliability", foot=[_LEGEND])
     for dot in dots:
         _draw(axes, dot)
-    spread_prices(axes)
-    axes.set(xlabel="dollars per 1,000 judgments", ylabel="reliability")
     axes.set_title(short(title, most=80), loc="left")
     return figure
 
 
 def numbered_map(
-    spots: Sequence[Spot], named: Sequence[Spot], steps: Sequence[Sequence[float]], *, foot: Sequence[str] = ()
+    spots: Sequence[Spot],
+    named: Sequence[Spot],
+    steps: Sequence[Sequence[float]],
+    *,
+    height: str,
+    is_priced: bool = True,
+    foot: Sequence[str] = (),
 ) -> tuple[Figure, Axes]:
     """Begin a map of prices.
 
@@ -388,6 +392,8 @@ def numbered_map(
         spots: What is said where something is pointed at.
         named: What is numbered, and listed below with its words.
         steps: Prices and heights of the stairs that the front makes.
+        height: What the vertical axis is.
+        is_priced: Prices are dollars; else they are calls, whose number is whole.
         foot: Lines below the list.
     """
     named = named[:_MOST_NAMED]
@@ -399,6 +405,11 @@ def numbered_map(
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
         axes.annotate(str(number), (spot.x, spot.y), fontweight="bold", color=PALETTE[0], **offset)
     write_list(figure, lines, ["black"] * len(named) + ["#444444"] * len(foot))
+    if is_priced:
+        spread_prices(axes)
+    else:
+        axes.locator_params("x", integer=True, min_n_ticks=1)
+    axes.set(xlabel="dollars per 1,000 judgments" if is_priced else "calls per judgment", ylabel=height)
     return figure, axes
 
 

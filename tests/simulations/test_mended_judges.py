@@ -9,14 +9,14 @@ from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.simulations.loop import SimulationSize
 from jrh_mlflow.simulations.mended_judges import REPAIRS, FaultyJudge, answers_of
-from jrh_mlflow.sweeps.interventions import RepairArm, interventions
+from jrh_mlflow.sweeps.interventions import INTERVENTIONS, RepairArm
 
 WORLD = FaultyJudge(name="slot", slot={"order says nothing": 0.0}, costs={"order says nothing": 0.2})
 
 
 @pytest.mark.parametrize(("names", "lean", "able"), [((), 0.54, 0.95), (("order says nothing",), 0.0, 0.75)])
 def test_a_simulated_judge_reads_what_its_world_says(names, lean, able):
-    arm = RepairArm(changes=tuple(change for change in interventions() if change.name in names))
+    arm = RepairArm(changes=tuple(change for change in INTERVENTIONS if change.name in names))
     rng = np.random.default_rng(0)
     sheets = [measure(normalise(answers_of(WORLD, arm, rng)), n_resamples=1).estimates for _ in range(4)]
     assert np.mean([sheet["slot_lean"].value for sheet in sheets]) == pytest.approx(lean, abs=0.1)

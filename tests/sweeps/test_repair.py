@@ -21,7 +21,7 @@ from jrh_mlflow.measures.verdict import findings
 from jrh_mlflow.schema.items import FILLER, Item
 from jrh_mlflow.show.results import measure
 from jrh_mlflow.simulations.mended_judges import FaultyJudge, answers_of
-from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, interventions
+from jrh_mlflow.sweeps.interventions import INTERVENTIONS, RepairArm, arms_for
 from jrh_mlflow.sweeps.mending import (
     ABILITY,
     AGREEMENT,
@@ -40,7 +40,7 @@ LONGER = "longer is not better"
 
 
 def arm(*names: str) -> RepairArm:
-    table = {change.name: change for change in interventions()}
+    table = {change.name: change for change in INTERVENTIONS}
     return RepairArm(changes=tuple(table[name] for name in names))
 
 
@@ -133,7 +133,7 @@ def test_every_row_of_the_table_can_be_made_and_mends_axes_that_exist():
     from jrh_mlflow.measures.axes import AXES
 
     names = [axis.main_key for axis in AXES] + ["drop/injection", "noise_excess/authority", "drop/verbosity_bias_long"]
-    for change in interventions():
+    for change in INTERVENTIONS:
         assert change.text
         assert any(change.may_mend([name]) for name in names), change.name
 

@@ -36,7 +36,7 @@ from jrh_mlflow.comparing.jury.votes import (
     votes,
 )
 from jrh_mlflow.errors import RecipeError, check_known
-from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import Resampling, share
 from jrh_mlflow.stats import Array, Codes, Mask
@@ -385,7 +385,7 @@ class JuryReport:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         names = [field.name for field in fields(self) if field.name != "answers"]
-        plain = {name: plain_data(getattr(self, name)) for name in names}
+        plain = plain_fields(self, *names)
         rule = {"rule": self.rule.vote, "ties": self.rule.ties, "min_votes": self.rule.quorum(len(self.judges))}
         return {**plain, **rule}
 
