@@ -225,12 +225,10 @@ class Attack(ShownResult):
         }
 
     def _page(self, *_: Any, **__: Any) -> Page:
-        lead, *more = self.verdict.sentences
         strings: list[FilledTable[Any] | str] = [STRINGS(self.attacks)] if self.texts else []
-        return Page(
+        return Page.saying(
+            self.verdict,
             title=self.title,
-            lead=lead,
-            sentences=more,
             notes=self.notes,
             marks=["simulated"] if self.judge.simulated else [],
             facts={

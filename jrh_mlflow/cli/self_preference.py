@@ -41,15 +41,14 @@ def self_preference(
     Example: jrh self-preference answers.jsonl --judge openai/gpt-4o --judge mistral/mistral-large-latest --max-usd 5
              jrh self-preference judgments.csv --no-log
     """
-    from jrh_mlflow.comparing.self_preference import price_self_preference
-    from jrh_mlflow.comparing.self_preference import self_preference as run
+    from jrh_mlflow.comparing import self_preference as verb
 
     given = typed_options(options)
     # A judge that is not said to be an author is called as it is typed.
     asked = {author: judge or author for author, _, judge in (text.partition("=") for text in judges)} or None
     if not dry_run:
-        print_result(run(table, asked, log=not no_log, **given), as_json=as_json, markdown=markdown)
+        print_result(verb.self_preference(table, asked, log=not no_log, **given), as_json=as_json, markdown=markdown)
     elif asked is None:
         raise click.UsageError("--dry-run says what judges would cost: give --judge.")
     else:
-        print_quotes(price_self_preference(table, asked, **given), as_json=as_json)
+        print_quotes(verb.price_self_preference(table, asked, **given), as_json=as_json)

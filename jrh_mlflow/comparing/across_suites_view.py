@@ -233,10 +233,10 @@ def report_page(
     below = (
         f"Accuracy of {found.reference} minus that of each judge, on the calls that both answered: above 0 is below it."
     )
-    return Page(
+    return Page.saying(
+        verdict,
+        f"Definitions: {found.definitions}.",
         title=title,
-        lead=verdict.sentences[0],
-        sentences=[*verdict.sentences[1:], f"Definitions: {found.definitions}."],
         notes=notes,
         sections=[
             Section(

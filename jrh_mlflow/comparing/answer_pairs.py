@@ -92,8 +92,8 @@ def _scores(winners: pd.Series[str], rows: pd.DataFrame) -> pd.Series[float]:
     """Return the score of the first answer of each row: 1, ½ for a tie, 0; missing where nothing is said."""
     said = winners.map(label_word, na_action="ignore")
     first, second = (rows[name].map(label_word) for name in AUTHORS)
-    scores: pd.Series[float] = said.map({"1": 1.0, "2": 0.0, "tie": 0.5}).astype(float)
-    scores = scores.mask(said == first, 1.0).mask(said == second, 0.0)
+    slots = said.map({"1": 1.0, "2": 0.0, "tie": 0.5}).astype(float)
+    scores: pd.Series[float] = slots.mask(said == first, 1.0).mask(said == second, 0.0)
     rule = "must be 1, 2, tie or one of the two authors"
     refuse_rows(str(winners.name), rule, said.notna() & scores.isna(), shown=list(winners))
     return scores

@@ -539,10 +539,9 @@ def comparison_page(
     facts = {**suite, "calls compared": f"{comparison.n_calls:,} of each judge"}
     summaries, verdict = comparison.summaries, verdict or recommendation(comparison)
     told = [f"{comparison.told}.", *(f"{axis}: {words}" for axis, words in headline(comparison))]
-    return Page(
+    return Page.saying(
+        verdict,
         title=title,
-        lead=verdict.sentences[0],
-        sentences=verdict.sentences[1:],
         notes=(*notes, *comparison.notes),
         facts={**facts, "baseline": comparison.baseline} if comparison.baseline else facts,
         sections=[

@@ -47,17 +47,15 @@ class PublishedCard(ShownResult):
         data, sheet = self.data, self.shown.sheet
         facts = {f"{part} {name}": fact for part in ("judge", "suite", "run") for name, fact in data[part].items()}
         known = {name: fact for name, fact in facts.items() if not isinstance(fact, dict)}
-        leading, _ = sheet_sections(sheet)
-        return Page(
+        return Page.saying(
+            sheet.verdict,
             title=f"Judge card: {data['judge']['name']}",
-            lead=sheet.verdict.sentences[0],
-            sentences=sheet.verdict.sentences[1:],
             marks=self.shown.marks,
             sections=[
                 Section(heading="What was measured", blocks=[Facts({**known, "jrh-mlflow": data["jrh_version"]})]),
                 Section(heading="Findings", blocks=[FINDINGS(sheet.verdict.findings)]),
                 Section(heading="Readings", blocks=[summary_table(sheet)]),
-                *leading,
+                *sheet_sections(sheet)[0],
                 Section(heading="Figures", blocks=[self.shown.drawings], media=("html",)),
                 Section(heading="Without a number", blocks=[MISSING(missing_rows(sheet.estimates))]),
                 Section(heading="Limits", blocks=data["limits"], always=True),
@@ -159,6 +157,14 @@ class CardComparison(ShownResult):
         bounds = bounds_note(own for row in rows for own in (row.a, row.b))[:1]
         runs = " ".join(card["run"]["run_id"] for card in self.cards)
         verdicts = [card["verdict"]["sentences"][0] for card in self.cards]
+        table: Table[CardDifference] = Table.of(
+            Column("axis", lambda row: axis_name(row.axis), brief=True),
+            Column(a, lambda row: reading_text(row.a), brief=True),
+            Column(b, lambda row: reading_text(row.b), brief=True),
+            Column("difference", lambda row: number_text(row.value, signed=True), brief=True),
+            Column("95 %", lambda row: interval_text(row.low, row.high), brief=True),
+            Column("differs", lambda row: "yes" if row.differs else "not shown", brief=True),
+        )
         return Page(
             title=f"Judge cards: {a} and {b}",
             lead=f"The judges differ on {sum(row.differs for row in rows)} of {len(rows)} readings.",
@@ -166,7 +172,7 @@ class CardComparison(ShownResult):
             facts={"suite": f"{suite['name']} ({suite['n_items']:,} items)", "sha256": suite["sha256"]},
             sections=[
                 Section(heading="Verdicts", blocks=[Facts(dict(zip(self.names, verdicts, strict=True)))]),
-                Section(heading="Readings", blocks=[_differences(a, b)(rows)]),
+                Section(heading="Readings", blocks=[table(rows)]),
             ],
         )
 
@@ -174,17 +180,6 @@ class CardComparison(ShownResult):
         """Return plain JSON-ready data."""
         data = {"judges": self.names, "suite": self.cards[0]["suite"], "differences": list(self.differences)}
         return {**plain_data(data), "notes": self.page.notes}
-
-
-def _differences(a: str, b: str) -> Table[CardDifference]:
-    return Table.of(
-        Column("axis", lambda row: axis_name(row.axis), brief=True),
-        Column(a, lambda row: reading_text(row.a), brief=True),
-        Column(b, lambda row: reading_text(row.b), brief=True),
-        Column("difference", lambda row: number_text(row.value, signed=True), brief=True),
-        Column("95 %", lambda row: interval_text(row.low, row.high), brief=True),
-        Column("differs", lambda row: "yes" if row.differs else "not shown", brief=True),
-    )
 
 
 def compare_cards(paths: Sequence[str | Path]) -> CardComparison:

@@ -32,7 +32,7 @@ from jrh_mlflow.engine.calls import Quote
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.judges.responder import Responder
-from jrh_mlflow.measures.records import choice
+from jrh_mlflow.measures.records import choice_of
 from jrh_mlflow.measuring.asked_items import ask_prepared, check_whole, prompt_suite, shared_budget
 from jrh_mlflow.measuring.resolve import Prepared, judge_named, prepare
 from jrh_mlflow.models import trust
@@ -63,9 +63,7 @@ PREFIX, SELF_PREFERENCE_JSON = "self_preference/", "self_preference.json"
 LIMIT, _WIDEST = 0.10, (-0.5, 0.5)
 _SAYS: Mapping[str, Any] = glossary.WORDS["self_preference"]
 _SCORES = {"u": 1.0, "v": 0.0, "tie": 0.5, "abstain": 0.5}
-"""What a choice is worth to the first answer."""
-_MARKS = {"own": "● ", "family": "○ ", "": ""}
-_KEPT = "Nothing paid is lost: run the same again, and nothing that was answered is asked twice."
+"""What a choice is worth to the first answer: a tie and an abstention are half a win for each."""
 GivenJudges = Sequence[object] | Mapping[str, object] | None
 
 
@@ -146,7 +144,7 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
             points=[*done.points, *keys.money_points(done.paid)],
             params={"self_preference": {**done.settings, "max_usd": asking.max_usd}},
         )
-        publish(store, run_id, content, what_now=_KEPT)
+        publish(store, run_id, content, what_now=_SAYS["kept"])
     return done
 
 
@@ -174,7 +172,12 @@ class _Judging:
         else:
             raise RecipeError("Nobody is there to ask about rewritten answers: give `judges`, or no rewriter.")
         if options.rewriter is not None:
-            self._prepare_rewriter(options.rewriter)
+            template = prompt("neutral_words").rstrip()
+            texts = dict.fromkeys(self.rows[["first", "second"]].to_numpy().ravel())
+            self.texts = {f"text-{number:05d}": text for number, text in enumerate(texts)}
+            asked = {name: fill_prompt(template, {"text": text}) for name, text in self.texts.items()}
+            suite, model = prompt_suite("answers to rewrite", asked), Responder(options.rewriter, name=options.rewriter)
+            self.everybody.append(prepare(model, suite, **self.preparing))
         self.simulated = any(prepared.judge.simulated for prepared in self.everybody)
 
     def _prepare_judges(self, judges: Sequence[object] | Mapping[str, object]) -> None:
@@ -192,13 +195,6 @@ class _Judging:
             self.authors[name] = author or (judge.model_judge.model if judge.model_judge else judge.name)
         self.everybody += self.judges.values()
 
-    def _prepare_rewriter(self, rewriter: str) -> None:
-        texts, template = dict.fromkeys(self.rows[["first", "second"]].to_numpy().ravel()), prompt("neutral_words")
-        self.texts = {f"text-{number:05d}": text for number, text in enumerate(texts)}
-        asked = {name: fill_prompt(template.rstrip(), {"text": text}) for name, text in self.texts.items()}
-        suite = prompt_suite("answers to rewrite", asked)
-        self.everybody.append(prepare(Responder(rewriter, name=rewriter), suite, **self.preparing))
-
     def result(self) -> SelfPreference:
         """Ask every judge about every pair, then about the rewritten ones, and read what they said."""
         said = self._judged(self.rows, AS_WRITTEN) if self.judges else self.rows
@@ -210,9 +206,8 @@ class _Judging:
 
     def _rewritten_pairs(self) -> pd.DataFrame:
         """Return the pairs with their answers in neutral words; what was refused or cut is left out."""
-        records = self._records("rewriting", self.everybody[-1])
-        whole = [record for record in records if record.rationale is None and record.answer]
-        self.rewritten = {self.texts[record.suite_item]: record.answer for record in whole}
+        whole = [own for own in self._records("rewriting", self.everybody[-1]) if own.rationale is None and own.answer]
+        self.rewritten = {self.texts[own.suite_item]: own.answer for own in whole}
         texts = {side: self.rows[side].map(self.rewritten) for side in ("first", "second")}
         pairs: pd.DataFrame = self.rows.assign(**texts).dropna(subset=list(texts))
         if lost := len(self.rows) - len(pairs):
@@ -223,7 +218,7 @@ class _Judging:
         """Return what every judge says about every pair in both orders, and what the labels say."""
         suite = _suite(pairs)
         said = [
-            (version, record.suite_item, name, JUDGE, record.order, record.outcome, _score(record))
+            (version, record.suite_item, name, JUDGE, record.order, record.outcome, _SCORES.get(choice_of(record)))
             for name, prepared in self.judges.items()
             for record in self._records(name, replace(prepared, suite=suite))
         ]
@@ -238,11 +233,6 @@ class _Judging:
         self.paid += asked.paid or Paid()
         check_whole(asked, f"asking of {name}")
         return asked.records
-
-
-def _score(record: CallRecord) -> float | None:
-    """Return the score of the first answer; a tie and an abstention are half a win for each."""
-    return _SCORES.get(choice(order=record.order, outcome=record.outcome, answer=record.answer))
 
 
 def _suite(pairs: pd.DataFrame) -> Suite:
@@ -320,7 +310,7 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     if judgments["rater"].nunique() == 1:
         return missing(reason=_SAYS["why"]["alone"])
     if lost.mean() > MAX_EXCLUDED:
-        reason = f"{lost.sum():,} of {asked.sum():,} calls have no usable answer, more than {MAX_EXCLUDED:.0%}"
+        reason = _SAYS["why"]["lost"].format(lost=lost.sum(), asked=asked.sum(), most=MAX_EXCLUDED)
         return missing(reason=reason, withheld=True)
     fit = _fit(judgments, scores)
     if fit is None:
@@ -329,8 +319,7 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
         return missing(reason=f"{fit.n_clusters} items tell something, and an interval takes {FEWEST_CLUSTERS}")
     # What lost answers could change: each goes to whoever has more of a stake than the others, or to the other one.
     lean = 0.5 * np.sign(own - own.groupby(judgments["pair"]).transform("mean"))
-    completed = [_fit(judgments, scores.mask(lost, 0.5 + way * lean)) for way in (1, -1) if lost.any()]
-    fits = [fit, *filter(None, completed)]
+    fits = [fit, *filter(None, (_fit(judgments, scores.mask(lost, 0.5 + way * lean)) for way in (1, -1) if lost.any()))]
     shares, ends = [float(expit(each.value)) - 0.5 for each in fits], [partial(_ends, each) for each in fits]
     return Estimate(
         value=shares[0],
@@ -360,12 +349,9 @@ def _fit(judgments: pd.DataFrame, scores: pd.Series[float]) -> ConditionalFit | 
     return conditional_logistic(rows["score"].to_numpy(float), terms, strata, clusters)
 
 
-def _cells(judgments: pd.DataFrame, judges: Mapping[str, str], kins: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+def _cells(said: pd.DataFrame, judges: Mapping[str, str], kins: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
     """Return how often each author's answers win with each judge: the mean over pairs, orders within a pair first."""
-    sides = [
-        judgments.assign(author=judgments[author], won=(judgments["score"] - lost).abs())
-        for lost, author in enumerate(AUTHORS)
-    ]
+    sides = [said.assign(author=said[name], won=(said["score"] - lost).abs()) for lost, name in enumerate(AUTHORS)]
     won = pd.concat(sides).dropna(subset="won").groupby(["author", "pair", "rater"])["won"].mean().reset_index()
     of_pair = won.groupby(["author", "pair"])["won"]
     # Nobody else: 0 / 0 is missing.
@@ -383,9 +369,7 @@ def _cells(judgments: pd.DataFrame, judges: Mapping[str, str], kins: Mapping[str
 # --- what people see of it
 
 
-Row = tuple[str, str, Reading]
-"""Judge (or all), name of the reading, reading."""
-READINGS: Table[Row] = Table.of(
+READINGS: Table[tuple[str, str, Reading]] = Table.of(
     Column("judge", itemgetter(0), value=itemgetter(0), as_code=True, brief=True),
     Column("axis", lambda row: axis_name(f"{PREFIX}{row[1]}"), value=itemgetter(1), words=True, brief=True),
     Column("excess", lambda row: reading_cell(row[2]), brief=True),
@@ -492,18 +476,18 @@ class SelfPreference(cards.ShownResult):
         return finding(state=state, text=_SAYS[form].format(**says, shares=shares), advice=advice)
 
     @property
-    def shown_readings(self) -> FilledTable[Row]:
+    def shown_readings(self) -> FilledTable[tuple[str, str, Reading]]:
         """Every reading, first those of all judges together."""
         owners = [("all judges", self.readings), *self.by_judge.items()]
         return READINGS((owner, name, reading) for owner, own in owners for name, reading in own.items())
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        lead, *more = self.verdict.sentences
-        others = [finding.text for finding in self.verdict.findings if isinstance(finding.reading, Estimate)]
-        return Page(
+        told = [finding.text for finding in self.verdict.findings if isinstance(finding.reading, Estimate)]
+        lead = self.verdict.sentences[0]
+        return Page.saying(
+            self.verdict,
+            *(text for text in told if text != lead),
             title=f"Self-preference of {', '.join(self.judges)}",
-            lead=lead,
-            sentences=[*more, *(text for text in others if text != lead)],
             notes=self.notes,
             marks=["simulated"] * self.simulated,
             facts={**self.counts, **self.settings, "cost": money_text(self.paid.usd)},
@@ -531,7 +515,7 @@ class SelfPreference(cards.ShownResult):
             # The ends of the scale are left out: they would hide the digits.
             place = 0.5 + 0.35 * float(np.clip(2 * (gap or 0.0), -1, 1))
             value, wins, others = number_text(gap, signed=True), number_text(cell.share), number_text(cell.others)
-            texts: dict[str, Any] = {"value": f"{_MARKS[cell.stake]}{value}", "below": f"{wins}, n {cell.n:,}"}
+            texts: dict[str, Any] = {"value": f"{_SAYS['marks'][cell.stake]}{value}", "below": f"{wins}, n {cell.n:,}"}
             texts["words"] = _SAYS["cell"].format(cell=cell, wins=wins, others=others)
             write_cell(axes, authors.index(cell.author), judges.index(cell.judge), scale="RdBu_r", place=place, **texts)
         return {"judges_and_authors.png": figure}

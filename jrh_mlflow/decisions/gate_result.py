@@ -190,10 +190,9 @@ class Gate(ShownResult):
         """What the page of its run shows: the rules, each number with the calls behind it."""
         shares = {check.rule.text: _served(check, self.gated_run) for check in self.results}
         rows = [replace(row, **shares[row.rule]) for row in self.rows]
-        return Page(
+        return Page.saying(
+            self.verdict,
             title=self.title,
-            lead=self.verdict.sentences[0],
-            sentences=self.verdict.sentences[1:],
             notes=self.shown_notes,
             facts=self.facts,
             sections=[Section(heading="Rules", blocks=[CHECKS(rows)])],

@@ -30,6 +30,7 @@ from jrh_mlflow.schema.items import (
     USABLE,
     VACUUM,
     WITH_BETTER,
+    CallRecord,
     read_labels_cell,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
@@ -416,6 +417,11 @@ def choice(*, order: str, outcome: str, answer: str) -> str:
         return answer
     # Order uv puts u in slot 1; order vu puts it in slot 2.
     return "u" if (answer == "1") == (order == "uv") else "v"
+
+
+def choice_of(call: CallRecord) -> str:
+    """Return the `choice` of a call."""
+    return choice(order=call.order, outcome=call.outcome, answer=call.answer)
 
 
 def choices(frame: pd.DataFrame) -> Texts:

@@ -20,7 +20,7 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis
-from jrh_mlflow.measures.records import choice
+from jrh_mlflow.measures.records import choice_of
 from jrh_mlflow.measures.rules import STATE_WORDS, Rule, State, overall, parse_rule, parse_rules
 from jrh_mlflow.perturb.registry import expectation_of
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -202,7 +202,7 @@ def _pair_axes(items: Collection[Item]) -> dict[str, Countable]:
 
 def _hit_of(axis: Axis) -> Hit:
     def hit(item: Item, records: Sequence[CallRecord]) -> bool | None:
-        chosen = [choice(order=call.order, outcome=call.outcome, answer=call.answer) for call in records]
+        chosen = [choice_of(call) for call in records]
         assert axis.hits is not None
         return bool(axis.hits(*chosen, item.better or "")) if all(chosen) else None
 

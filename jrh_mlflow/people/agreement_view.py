@@ -539,15 +539,16 @@ class Agreement(ShownResult):
 
     def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         """Return the answer in words, then readings, people, groups, the confusion matrix and disagreements."""
-        report, (lead, *more) = self.report, self.verdict.sentences
+        report = self.report
         by_person = [_people(report), *([_on_page(_PEOPLE_HOW)] if report.judge is not None else [])]
         lists = [
             Only((medium,), _disagreements(self.disagreements, most=most)) for medium, most in _MOST_LISTED.items()
         ]
-        return Page(
+        return Page.saying(
+            self.verdict,
+            partial(agreement_headline, report),
+            *agreement_sentences(report),
             title=self.title,
-            lead=lead,
-            sentences=[*more, partial(agreement_headline, report), *agreement_sentences(report)],
             notes=self.notes,
             facts=self._facts,
             sections=[

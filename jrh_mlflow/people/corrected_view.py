@@ -297,14 +297,13 @@ class Corrected(ShownResult):
         return facts | {f"judge, {key}": value for key, value in self.judge.items()}
 
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        lead, *more = self.verdict.sentences
         several = len(self.versions) > 2
         tables = {} if several else {"Readings": corrected_table(self, signed=bool(self.versions))}
         tables |= {f"Version {name}": corrected_table(rate) for name, rate in self.versions.items()}
-        return Page(
+        return Page.saying(
+            self.verdict,
+            self._headline,
             title=self.title,
-            lead=lead,
-            sentences=[*more, self._headline],
             notes=[self.note] if self.note else [],
             sections=[
                 Section(heading="Differences", blocks=[_DIFFERENCES(self._difference_rows if several else [])]),

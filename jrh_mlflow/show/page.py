@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.glossary import terms_among
 from jrh_mlflow.show.html import Addresses, render_page
 from jrh_mlflow.show.plain_text import broken, code, line_text, plain, said_lines, sentence_text, wrapped_line
@@ -114,6 +115,11 @@ class Page:
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
     navigation: Navigation | None = None
+
+    @classmethod
+    def saying(cls, verdict: Verdict, *more: Sentence, **own: Any) -> Page:
+        """Return a page that begins with a verdict and what more is said."""
+        return cls(lead=verdict.sentences[0], sentences=(*verdict.sentences[1:], *more), **own)
 
     def to_html(self) -> str:
         """Return one HTML file: no script, no request, every text escaped."""

@@ -134,10 +134,9 @@ def sheet_page(
     if links is not None:
         ids = {"run_id": links.run_id, "experiment_id": links.experiment_id}
         navigation = Navigation(addresses=links.addresses, here="datasheet", traces=links.traces, **ids)
-    return Page(
+    return Page.saying(
+        sheet.verdict,
         title=title,
-        lead=sheet.verdict.sentences[0],
-        sentences=sheet.verdict.sentences[1:],
         notes=notes,
         marks=marks,
         facts=facts,

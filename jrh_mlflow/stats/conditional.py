@@ -104,10 +104,8 @@ class _Strata:
         wins, ties = (np.add.reduceat((scores == each).astype(int), first)[:, None] for each in (1, 0.5))
         self.sums: Array = np.add.reduceat(scores[:, None] * terms, first)
         self.weights: Array = comb(ties, np.arange(sizes.max() + 1) - wins) * 0.5**ties
-        (low, term_low), (high, term_high) = (
-            (end.reduceat(scores, first), end.reduceat(terms[:, 0], first)) for end in (np.minimum, np.maximum)
-        )
-        self.informative: Array = (term_low < term_high) & ((low < high) | (low == 0.5))
+        spread, wide = (np.maximum.reduceat(x, first) - np.minimum.reduceat(x, first) for x in (scores, terms[:, 0]))
+        self.informative: Array = (wide > 0) & ((spread > 0) | (scores[first] == 0.5))
 
     def likelihood(self, b: Array) -> tuple[float, Array, Array]:
         """Return the penalised likelihood; of each stratum its slope without the penalty, and its information.

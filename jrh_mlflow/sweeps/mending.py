@@ -42,6 +42,8 @@ _VALUES = (*LEANS, ABILITY, "matched_ability")
 _OF_PAIRS = ("dark_current", "raw_false_preference", "miss_by_tie/delta_1", "matched_ability", "natural/accuracy")
 ABLE = (ABILITY, "natural/accuracy", BASELINE, "pointwise/separation/delta_5", AGREEMENT)
 """What may not be lost: the first of these that a suite has."""
+HALVES = ("searched", "held out")
+"""By whether they decide."""
 MOST_LOST = 0.10
 """Of ability: more must be excluded."""
 MOST_DECIDED, MOST_PAIRS, MOST_ASKS = 2, 4, 3
@@ -84,14 +86,13 @@ class AskedArm:
 
     def scores(self, people: Mapping[str, str] | None) -> pd.DataFrame:
         """Return its scores by axis and unit, as `score_table` takes them; `people` have a label for some items."""
-        frame = self.records
-        units = every_axis_units(frame, labels=self.labels, any_mean=True, leans=True)
+        units = every_axis_units(self.records, labels=self.labels, any_mean=True, leans=True)
         named = list(units.items())
-        if not is_pointwise(frame) or has_steps(frame):
+        if not is_pointwise(self.records) or has_steps(self.records):
             named = [row for row in named if row[0] in (*LEANS, *_OF_PAIRS) or row[0].startswith("pointwise/")]
             named += [(ABILITY, own) for key, own in units.items() if key.startswith("ability/delta_")]
-        scores = score_rows(named, np.unique(frame["task"].to_numpy(object)))
-        return pd.concat([scores, _agreement(frame, people)], ignore_index=True) if people else scores
+        scores = score_rows(named, np.unique(self.records["task"].to_numpy(object)))
+        return pd.concat([scores, _agreement(self.records, people)], ignore_index=True) if people else scores
 
 
 def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
@@ -163,13 +164,7 @@ class Mending:
     def axes(self) -> dict[str, ScoreTable]:
         """What is decided, with its scores: the problems first, and only what the unchanged judge has a number of."""
         names = sorted(dict.fromkeys(self.table.axis), key=lambda axis: axis not in self.problems)
-        every = {axis: self.table.of([axis]) for axis in names}
-        return {axis: own for axis, own in every.items() if not _is_withheld(own, self.unchanged)}
-
-    @property
-    def name(self) -> str:
-        """Of the half."""
-        return "held out" if self.decides else "searched"
+        return {axis: own for axis in names if not _is_withheld(own := self.table.of([axis]), self.unchanged)}
 
     def changes(self) -> list[AxisChange]:
         """Decide every axis of every arm, whatever lost calls would have been; while searching nothing is decided."""
@@ -358,8 +353,7 @@ def search_arms(
 
 def _expected(a: ReadArm, b: ReadArm) -> float:
     """Return what two arms may mend together: on each problem as much as both, and no more than there is."""
-    gains = {change.axis: change for change in a.on_problems}
-    both = [(gains[change.axis], change) for change in b.on_problems if change.axis in gains]
+    both = [(one, two) for one in a.on_problems for two in b.on_problems if one.axis == two.axis]
     mended = sum(min(abs(one.before), max(0.0, one.value) + max(0.0, two.value)) for one, two in both)
     return mended + min(0.0, a.score - a.mended) + min(0.0, b.score - b.mended)
 

@@ -48,7 +48,7 @@ from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps import mending
 from jrh_mlflow.sweeps.interventions import RepairArm, arms_for, has_template
-from jrh_mlflow.sweeps.mending import MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
+from jrh_mlflow.sweeps.mending import HALVES, MOST_LOST, AskedArm, AxisChange, Mending, ReadArm, decide_arms
 from jrh_mlflow.sweeps.sweep import suite_halves
 from jrh_mlflow.sweeps.sweep_view import numbered_map
 from jrh_mlflow.tracking.judges.prompts import link_prompt, register_template
@@ -59,7 +59,6 @@ REPAIR_JSON, REPAIRED_FILE = "repair.json", "judge/repaired.json"
 """Artifacts of its run."""
 TAG_SETTINGS, TAG_BEFORE, TAG_AFTER = "jrh.repair.settings", "jrh.repair.before", "jrh.repair.after"
 """Tags of the prompt version: settings of the judge beside its prompt, and the runs of both datasheets."""
-_ALIAS = "repaired"
 _SAYS: Mapping[str, Any] = glossary.WORDS["repair"]
 _SPARE = 1.2
 """Times the usual price that is set aside for the held-out half: answers differ in length."""
@@ -112,26 +111,20 @@ class Repair(cards.ShownResult):
         """What the held-out half says of every arm and axis."""
         return CHANGES(change for row in self.decisions for change in row.changes)
 
-    @property
-    def points(self) -> list[ReadArm]:
-        """Every arm on its half, what is decided first."""
-        return [*self.decisions, *self.tried]
-
     def _page(self, drawings: Sequence[Drawing] = ()) -> Page:
-        lead, *sentences = self.verdict.sentences
         rules = [f"{check.rule.text}: {check.state}." for check in self.checks]
         facts = {"run": self.repaired.run_id[:8], "tried": len(self.tried), "decided": len(self.decisions)}
-        problems, drawn = [finding.text for finding in self.problems], Only(("html",), drawings)
-        return Page(
+        problems = [finding.text for finding in self.problems]
+        arms = [_SAYS["front"], Only(("html",), drawings), ARMS([*self.decisions, *self.tried])]
+        return Page.saying(
+            self.verdict,
             title=f"Repair of {self.repaired.judge}",
-            lead=lead,
-            sentences=sentences,
             notes=self.notes,
             marks=["simulated"] * self.repaired.simulated,
             facts={**facts, "cost": money_text(self.cost_usd)},
             sections=[
                 Section(heading="What the held-out half decides", blocks=[self.changes]),
-                Section(heading="Cost and problems", blocks=[_SAYS["front"], drawn, ARMS(self.points)]),
+                Section(heading="Cost and problems", blocks=arms),
                 Section(heading="What was required", blocks=rules, always=True),
                 Section(heading="Problems of the run", blocks=problems, media=("html", "markdown"), always=True),
             ],
@@ -150,7 +143,7 @@ class Repair(cards.ShownResult):
             "recommended": best and list(best.asked.arm.names),
             "runs": {"before": best and best.half.unchanged.run_id, "after": best and best.asked.run_id},
             "changes": self.changes.records(),
-            "arms": ARMS(self.points).records(),
+            "arms": ARMS([*self.decisions, *self.tried]).records(),
         }
 
 
@@ -229,7 +222,7 @@ def repair(
         content = shown_content(
             done,
             REPAIR_JSON,
-            drawings=draw(front_figures(done.points)),
+            drawings=draw(front_figures([*done.decisions, *done.tried])),
             more={REPAIRED_FILE: done.definition} if done.definition else {},
             points=repair_points(done),
             params={"repair": {"run": loaded.run_id, "max_usd": max_usd, "seed": seed, "fresh_after": str(moment)}},
@@ -334,10 +327,9 @@ class _ArmBudget:
             raise RecipeError("it does not fit this judge.")
         if sum(self.costs) + asks * self.quote(arm, held_out=held_out) > cap:
             raise BudgetError("the cap has no room for it.")
-        given = {**self.options, "replicates": asks * arm.policy.replicates}
-        given |= {"fresh_after": self.moment if held_out else None}
-        given |= {"max_usd": None if self.judge.model_judge is None else cap}
-        done = evaluate(*changed, run_name=f"{arm.name}, {('searched', 'held out')[held_out]}", **given)
+        most, moment = None if self.judge.model_judge is None else cap, self.moment if held_out else None
+        own = {**self.options, "replicates": asks * arm.policy.replicates, "fresh_after": moment, "max_usd": most}
+        done = evaluate(*changed, run_name=f"{arm.name}, {HALVES[held_out]}", **own)
         self.costs += [] if done.cost_usd is None else [done.cost_usd]
         if done.truncated:
             raise BudgetError(f"its calls are not whole: {done.truncated}.")
@@ -377,7 +369,7 @@ def _registered(asking: _ArmBudget, best: ReadArm, name: str | None, *, moves_al
         return made
     old_name, _, old_alias = (getattr(unchanged, "prompt_uri", None) or "").removeprefix(REGISTRY).partition("@")
     name = name or old_name.partition("/")[0] or re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{judge.name}-repaired")
-    alias = (old_alias or _ALIAS) if moves_alias else None
+    alias = (old_alias or "repaired") if moves_alias else None
     runs = {TAG_BEFORE: best.half.unchanged.run_id, TAG_AFTER: best.asked.run_id}
     tags = {**runs, TAG_SETTINGS: json.dumps(settings, sort_keys=True)}
     try:
@@ -409,7 +401,7 @@ CHANGES: Table[AxisChange] = Table.of(
 
 ARMS: Table[ReadArm] = Table.of(
     field_column("asked.arm.name", str, head="change", brief=True, link=lambda row: FROM_RUN.run(row.asked.run_id)),
-    Column("half", lambda row: row.half.name, value=lambda row: row.half.name, brief=True),
+    Column("half", lambda row: HALVES[row.half.decides], value=lambda row: HALVES[row.half.decides], brief=True),
     field_column("mended", number_text, head="problems mended", brief=True),
     field_column("asked.usd_per_1k", money_text, head="per 1,000 judgments", brief=True),
     field_column("asked.calls_per_judgment", str, head="calls per judgment"),
@@ -422,10 +414,10 @@ def front_figures(points: Sequence[ReadArm]) -> Figures:
     """Draw what a judgment costs against what is mended, by file name; the front is that of the first half."""
     if not points:
         return {}
-    first, unchanged = points[0].half.name, points[0].half.unchanged
-    words = [f"{row.asked.arm.name} ({row.half.name}): {number_text(row.mended)}" for row in points]
+    first, unchanged = points[0].half.decides, points[0].half.unchanged
+    words = [f"{row.asked.arm.name} ({HALVES[row.half.decides]}): {number_text(row.mended)}" for row in points]
     spots = [Spot(x=row.asked.cost, y=row.mended, words=says) for row, says in zip(points, words, strict=True)]
-    named = [spot for spot, row in zip(spots, points, strict=True) if row.on_front and row.half.name == first]
+    named = [spot for spot, row in zip(spots, points, strict=True) if row.on_front and row.half.decides == first]
     steps = list(zip(*sorted([(unchanged.cost, 0.0), *((spot.x, spot.y) for spot in named)]), strict=True))
     is_priced, foot = unchanged.usd_per_1k is not None, [_SAYS["map"]]
     figure, axes = numbered_map(spots, named, steps, height="problems mended", is_priced=is_priced, foot=foot)

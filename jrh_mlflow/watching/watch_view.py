@@ -253,10 +253,9 @@ class Watch(ShownResult):
     def _page(self, figures: Sequence[Drawing] = ()) -> Page:
         """Return the verdict, the axes, the calls with other answers, and what each look cost."""
         looks, newest = self.looks, f"The newest {_LAST_LOOKS}." if len(self.looks) > _LAST_LOOKS else ""
-        return Page(
+        return Page.saying(
+            self.verdict,
             title=self.title,
-            lead=self.verdict.sentences[0],
-            sentences=self.verdict.sentences[1:],
             marks=["simulated"] if self.simulated else [],
             facts=self.facts,
             sections=[
