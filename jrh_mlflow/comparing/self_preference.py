@@ -305,10 +305,8 @@ def read_excess(judgments: pd.DataFrame, name: str = EXCESS) -> Reading:
     counts: dict[str, Any] = {"n": judgments["pair"].nunique(), "excluded": int(lost.sum()), "statistic": "value"}
     counts["left_out"] = judgments.loc[lost, "outcome"].value_counts().to_dict()
     missing = partial(NotEstimable, **counts)
-    if not own.any():
-        return missing(reason=_SAYS["why"][name.removeprefix("rewritten_")])
-    if judgments["rater"].nunique() == 1:
-        return missing(reason=_SAYS["why"]["alone"])
+    if not own.any() or judgments["rater"].nunique() == 1:
+        return missing(reason=_SAYS["why"]["alone" if own.any() else name.removeprefix("rewritten_")])
     if lost.mean() > MAX_EXCLUDED:
         reason = _SAYS["why"]["lost"].format(lost=lost.sum(), asked=asked.sum(), most=MAX_EXCLUDED)
         return missing(reason=reason, withheld=True)

@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.comparing import comparison
-from jrh_mlflow.comparing.comparison import Difference, Paired
-from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.measures.axes import AXES, lower_is_better
 from jrh_mlflow.measures.records import choices, has_steps, is_pointwise
 from jrh_mlflow.measures.unit_scores import COLUMNS, AxisUnits, ScoreTable, every_axis_units, score_rows, score_table
@@ -106,7 +104,7 @@ def _agreement(frame: pd.DataFrame, people: Mapping[str, str]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxisChange(Difference):
+class AxisChange(comparison.Difference):
     """One axis of an arm (a) beside the unchanged judge (b): its value is what is gained, of a lean in its size."""
 
     before: float
@@ -176,7 +174,7 @@ class Mending:
             if not _is_withheld(own, asked)
         }
         paired = [pair for pairs in tests.values() for pair in pairs if pair]
-        decided, sides = [pair.difference for pair in paired], list[list[Paired]]()
+        decided, sides = [pair.difference for pair in paired], list[list[comparison.Paired]]()
         if self.decides:
             decide = partial(comparison.decided, n_clusters=self.table.n_codes, primary=self.axes, seed=self.seed)
             sides = comparison.completed_pairs(self.table, paired, self._paired)
@@ -194,7 +192,7 @@ class Mending:
         is_turned = np.nansum(scores[base] - scores[_mirror(arm)]) < 0
         return [(own, base) if is_turned else (base, own) for own in (arm, _mirror(arm))]
 
-    def _paired(self, table: ScoreTable, axis: str, a: str, b: str, n_resamples: int = 1) -> Paired | None:
+    def _paired(self, table: ScoreTable, axis: str, a: str, b: str, n_resamples: int = 1) -> comparison.Paired | None:
         own = table.of([axis])
         if axis in _VALUES:
             return comparison.paired_values(own, axis, a, b)
@@ -285,14 +283,6 @@ class ReadArm:
         harms = any(change.value < -max(_HARMFUL * change.error, 0.02) for change in self.changes)
         lost = self.ability is not None and self.ability.value < -MOST_LOST
         return clear and not harms and not lost and self.score > 0
-
-    @property
-    def tasks_to_tell(self) -> int | None:
-        """About how many tasks would show one of the gains on a problem that were seen."""
-        n_tests = len(self.half.axes) * len(self.half.arms)
-        seen = [change for change in self.on_problems if change.value > 0]
-        tasks = [tasks_for(row.value, row.low, row.high, row.n_clusters, n_tests=n_tests) for row in seen]
-        return min(filter(None, tasks), default=None)
 
     @property
     def refusal(self) -> str:
@@ -386,5 +376,4 @@ def recommended(decisions: Sequence[ReadArm]) -> ReadArm | None:
         gains = {change.axis: change.value for change in decision.changes}
         return decision.mended >= _NEARLY * best.mended and all(gains[axis] >= least for axis, least in needed.items())
 
-    enough = [decision for decision in passing if is_enough(decision)]
-    return min(enough, key=lambda row: (row.asked.cost, len(row.asked.arm.changes), -row.mended))
+    return min(filter(is_enough, passing), key=lambda row: (row.asked.cost, len(row.asked.arm.changes), -row.mended))

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from jrh_mlflow.comparing.answer_pairs import text_columns
+from jrh_mlflow.comparing.recommendation import tasks_for
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.judges import Judge
@@ -233,8 +234,7 @@ def repair(
 
 def _people(labels: str | Path | pd.DataFrame, suite: Suite) -> dict[str, str]:
     """Return the majority label of each item; without a majority it has none."""
-    table, names = DatasetTable(labels), ("item", "label")
-    given = text_columns(table, *names, rule="labels need the columns item and label", gaps=names).dropna()
+    given = text_columns(DatasetTable(labels), "item", "label", rule=_SAYS["labels"], gaps=["item", "label"]).dropna()
     majority = {item: most_frequent(own.str.strip().tolist()) for item, own in given.groupby("item")["label"]}
     known = {item.id: _SLOTS if item.kind == "pair" else {} for item in suite.items if majority.get(item.id)}
     if not known:
@@ -476,8 +476,10 @@ def refusing(decisions: Sequence[ReadArm], n_tried: int) -> list[str]:
         return [_SAYS["unpromising"].format(n=n_tried)]
     nearest = max(decisions, key=lambda row: (bool(row.better), not row.worse, row.mended))
     lines, ability = [_SAYS["refused"].format(arm=nearest.asked.arm.name, why=nearest.refusal)], nearest.ability
-    if nearest.tasks_to_tell and not nearest.better:
-        lines.append(_SAYS["would show"].format(tasks=nearest.tasks_to_tell))
+    seen, n_tests = [row for row in nearest.on_problems if row.value > 0], len(nearest.half.axes) * len(decisions)
+    tasks = [tasks_for(row.value, row.low, row.high, row.n_clusters, n_tests=n_tests) for row in seen]
+    if any(tasks) and not nearest.better:
+        lines.append(_SAYS["would show"].format(tasks=min(filter(None, tasks))))
     elif not nearest.worse and ability and ability.bound and ability.value > -MOST_LOST / 2:
         # An interval shrinks with the root of the number of tasks.
         needed = math.ceil(ability.n_clusters * (ability.bound / MOST_LOST) ** 2)
