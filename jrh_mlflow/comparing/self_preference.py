@@ -118,8 +118,7 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
         JudgeError: when a service fails for good; what was answered is in the journal.
         TrackingError: when MLflow cannot be reached.
     """
-    work = _Judging(frame, judges, SelfPreferenceOptions.of_keywords(options, of="self_preference"))
-    asking = work.options
+    work = _Judging(frame, judges, asking := SelfPreferenceOptions.of_keywords(options, of="self_preference"))
     for prepared in work.everybody:
         prepared.check_ready()
     if not asking.log:
@@ -356,10 +355,8 @@ def _cells(said: pd.DataFrame, judges: Mapping[str, str], kins: Mapping[str, Map
     won["others"] = (of_pair.transform("sum") - won["won"]) / (of_pair.transform("count") - 1)
     mine = won[won["rater"].isin(judges)].rename(columns={"rater": "judge"}).groupby(["author", "judge"])
     cells = mine.agg(share=("won", "mean"), others=("others", "mean"), n=("won", "count")).reset_index()
-    cells["stake"] = [
-        next((stake for stake, kin in kins.items() if kin[judges[judge]] == kin[author]), "")
-        for author, judge in zip(cells["author"], cells["judge"], strict=True)
-    ]
+    authors = zip(cells["author"], cells["judge"].map(judges), strict=True)
+    cells["stake"] = [next((name for name, kin in kins.items() if kin[one] == kin[own]), "") for one, own in authors]
     frame: pd.DataFrame = cells.astype(object).where(cells.notna(), None)
     return frame
 

@@ -203,8 +203,8 @@ def repair(
     store, title = Store(uri, place["experiment"]), own["run_name"] or f"repair: {loaded.judge}"
     with open_run(store, "repair", title, simulated=loaded.simulated, tags=own["tags"]) as parent:
         options = {"progress": False, "seed": seed, **as_evaluate, **place, "parent_run_id": parent}
-        options["budget"] = outbox.outbox_key("repair", loaded.run_id, moment)
-        asking = _ArmBudget(judge=asked, halves=halves, max_usd=max_usd, moment=moment, options=options)
+        options |= {"budget": outbox.outbox_key("repair", loaded.run_id, moment), "fresh_after": moment}
+        asking = _ArmBudget(judge=asked, halves=halves, max_usd=max_usd, options=options)
         axes = mending.problem_axes(finding.axis for finding in problems)
         made = asking.search_and_decide(loaded, arms, problems=axes, people=people, seed=seed) if arms else {}
         if (best := mending.recommended(made.get("decisions", ()))) is not None:
@@ -250,10 +250,8 @@ class _ArmBudget:
     halves: tuple[Suite, Suite]
     """The searched one, and the held-out one."""
     max_usd: float
-    moment: Moment
-    """Answers on the held-out half may not be older."""
     options: dict[str, Any]
-    """Further arguments of `evaluate`."""
+    """Further arguments of `evaluate`; `fresh_after` is of the held-out half."""
     costs: list[float] = field(default_factory=list)
     """Dollars that answers told, by run."""
     aside: float = 0.0
@@ -327,8 +325,8 @@ class _ArmBudget:
             raise RecipeError("it does not fit this judge.")
         if sum(self.costs) + asks * self.quote(arm, held_out=held_out) > cap:
             raise BudgetError("the cap has no room for it.")
-        most, moment = None if self.judge.model_judge is None else cap, self.moment if held_out else None
-        own = {**self.options, "replicates": asks * arm.policy.replicates, "fresh_after": moment, "max_usd": most}
+        most, after = None if self.judge.model_judge is None else cap, self.options["fresh_after"] if held_out else None
+        own = {**self.options, "replicates": asks * arm.policy.replicates, "fresh_after": after, "max_usd": most}
         done = evaluate(*changed, run_name=f"{arm.name}, {HALVES[held_out]}", **own)
         self.costs += [] if done.cost_usd is None else [done.cost_usd]
         if done.truncated:

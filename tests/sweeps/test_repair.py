@@ -290,7 +290,7 @@ def test_the_held_out_half_is_asked_as_often_as_the_cap_allows_where_answers_var
 
     def asks(temperature: float, times: float) -> int:
         judge = jrh.PromptedJudge(MODEL, temperature=temperature)
-        asking = _ArmBudget(judge=judge, halves=(suite, suite), max_usd=1, moment="", options={})
+        asking = _ArmBudget(judge=judge, halves=(suite, suite), max_usd=1, options={})
         round_usd = 1.2 * 2 * asking.quote(RepairArm())
         return replace(asking, max_usd=times * round_usd).held_out_asks([arm("temperature 0")])
 
