@@ -107,8 +107,7 @@ def test_artifacts_are_complete_and_the_calls_measure_to_the_same_numbers(
     for name in ("datasheet.json", "datasheet.md", "suite/suite.jsonl", "suite/manifest.json", "judge/prompt.txt"):
         assert (folder / name).is_file()
     figures = {file.name for file in (folder / "figures").iterdir()}
-    # The intervals of its axes are drawn in the tables of its page.
-    assert figures == {"psychometric_curve.svg", "delta_0_decomposition.svg"}
+    assert figures == {"psychometric_curve.svg", "delta_0_decomposition.svg", "axes_map.svg"}
     calls = pd.read_parquet(folder / "calls" / "calls.parquet")
     assert set(REQUIRED_COLUMNS) <= set(calls.columns)
     assert jrh.measure(calls).to_dict() == llama.datasheet.to_dict()

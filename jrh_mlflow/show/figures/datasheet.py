@@ -34,7 +34,8 @@ from jrh_mlflow.show.figures.canvas import (
     write_corners,
 )
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, threshold_text
+from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, source_ends, threshold_text
+from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
 from jrh_mlflow.text import two_places
@@ -71,22 +72,16 @@ def no_calls(_judge: str, _key: str) -> None:
     """Lead nowhere: a file has no pages beside it."""
 
 
-def datasheet_figures(sheets: Sheets, *, beside_tables: bool = False) -> dict[str, Figure]:
-    """Draw every figure for which there is something to draw, by file name.
-
-    Args:
-        sheets: Judge to its readings.
-        beside_tables: Without the map of the axes, where there is another figure: tables of a judge draw its intervals.
-    """
+def datasheet_figures(sheets: Sheets, *, with_map: bool = True) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name; `with_map`: that of the axes, too."""
     figures = {
         "psychometric_curve.png": psychometric(sheets),
         "delta_0_decomposition.png": decomposition(sheets),
         "answer_by_level.png": answer_by_level(sheets),
         "separation.png": separation(sheets),
+        "axes_map.png": axes_map(sheets) if with_map else None,
         "variation.png": variation(sheets),
     }
-    if not (beside_tables and any(figures.values())):
-        figures["axes_map.png"] = axes_map(sheets)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
@@ -300,13 +295,52 @@ def _stacked(
     return figure
 
 
+def _main_axes(sheets: Sheets) -> list[str]:
+    """Return the main axes that one of the judges has a number or bounds of."""
+    main = [axis.main_key for axis in declarations.AXES if axis.figure]
+    return [key for key in main if any(is_shown(own[key]) for own in sheets.values() if key in own)]
+
+
+_ROW, _SHARES = 30, 380
+"""Points of a row of the map of one judge's axes, and of its scale."""
+
+
+def axes_drawing(judge: str, estimates: Mapping[str, Reading]) -> list[Drawing]:
+    """Draw the map of one judge's axes as `axes_map` does, in a fiftieth of the time: every run has one."""
+    from markupsafe import Markup, escape
+
+    rows = {key: estimates[key] for key in _main_axes({judge: estimates})}
+    names = [axis_name(key) for key in rows]
+    left, bottom = 20 + 6.5 * max(map(len, names), default=0), 36 + _ROW * len(rows)
+    parts = [f'<text x="{left}" y="22" style="font-size:12px">{escape(f"Main axes of {short(judge)}")}</text>']
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        at = left + _SHARES * share
+        parts.append(f'<path d="M{at:g} 36V{bottom}" style="stroke:var(--fig-line)"/>')
+        parts.append(f'<text x="{at:g}" y="{bottom + 16}" style="text-anchor:middle;font-size:11px">{share:g}</text>')
+    for row, (name, reading) in enumerate(zip(names, rows.values(), strict=True)):
+        y, point, dashes = 36 + _ROW * (row + 0.5), "", ""
+        if isinstance(reading, Estimate):
+            ends = [reading.value if end is None else end for end in source_ends(reading)]
+            point = f'<circle cx="{left + _SHARES * reading.value:.2f}" cy="{y}" r="4.5" style="fill:var(--fig-1)"/>'
+        else:
+            assert reading.bounds is not None
+            ends, dashes = [reading.bounds.low, reading.bounds.high], ";stroke-dasharray:4 3"
+        low, high = (left + _SHARES * end for end in ends)
+        line = f'<path d="M{low:.2f} {y}H{high:.2f}" style="stroke:var(--fig-1);stroke-width:2{dashes}"/>'
+        spot = f'<circle class="spot" cx="{(low + high) / 2:.2f}" cy="{y}" r="9"/>'
+        says = f"<title>{escape(f'{name}: {hover_text(reading)}')}</title>"
+        parts.append(f'<text x="{left - 8}" y="{y + 4}" style="text-anchor:end;font-size:11.5px">{escape(name)}</text>')
+        parts.append(f'<g class="hover">{says}{line}{point}{spot}</g>')
+    foot = "share (bars: 95 % by task)" + ("; broken: bounds of a withheld share" if any_bounds(rows.values()) else "")
+    parts.append(f'<text x="{left}" y="{bottom + 34}" style="font-size:11px">{foot}</text>')
+    size = f'viewBox="0 0 {left + _SHARES + 20:g} {bottom + 44}"'
+    head = f'<svg class="fig" {size} role="img" aria-label="Axes map" style="min-width:420px;max-width:768px">'
+    return [Drawing("Axes map", Markup("".join([head, *parts, "</svg>"])), name="axes_map")] if rows else []  # noqa: S704
+
+
 def axes_map(sheets: Sheets) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
-    shown = {
-        axis.main_key: _wrapped(axis_name(axis.main_key))
-        for axis in declarations.AXES
-        if axis.figure and any(is_shown(own[axis.main_key]) for own in sheets.values() if axis.main_key in own)
-    }
+    shown = {key: _wrapped(axis_name(key)) for key in _main_axes(sheets)}
     if not shown:
         return None
     with_legend = len(sheets) > 1
