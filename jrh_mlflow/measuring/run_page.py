@@ -21,7 +21,7 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES, PROTOCOL
 from jrh_mlflow.show.decided_rules import DecisionSection, with_section
 from jrh_mlflow.show.figures.canvas import Figures
-from jrh_mlflow.show.figures.datasheet import axes_drawing, calibration_figures, datasheet_figures
+from jrh_mlflow.show.figures.datasheet import calibration_figures, datasheet_figures, judge_drawings
 from jrh_mlflow.show.figures.reliability import report_figures
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import TERMS
@@ -91,9 +91,10 @@ class ShownRun:
     def drawings(self) -> list[Drawing]:
         """What there is to draw of it, by name."""
         sheet, label = self.sheet, self.judge.label
-        main = axes_drawing(label, sheet.estimates) if isinstance(sheet, Datasheet) else []
-        drawings = draw(sheet_figures(sheet, self.calls, label, with_map=False))
-        return sorted([*main, *drawings], key=lambda drawing: drawing.name)
+        if not isinstance(sheet, Datasheet):
+            return sorted(draw(sheet_figures(sheet, self.calls, label)), key=lambda drawing: drawing.name)
+        drawings = draw(calibration_figures(sheet.estimates, self.calls, label))
+        return sorted([*judge_drawings(label, sheet.estimates), *drawings], key=lambda drawing: drawing.name)
 
     def page(self) -> str:
         """Return the page."""
@@ -237,11 +238,11 @@ def _facts(run: ShownRun) -> Mapping[str, str]:
     return facts
 
 
-def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str, *, with_map: bool = True) -> Figures:
-    """Draw what there is to draw of one judge, by file name; `with_map`: that of its axes, too."""
+def sheet_figures(sheet: Report, calls: pd.DataFrame, label: str) -> Figures:
+    """Draw what there is to draw of one judge, by file name."""
     figures = calibration_figures(sheet.estimates, calls, label)
     if isinstance(sheet, Datasheet):
-        return {**datasheet_figures({label: sheet.estimates}, with_map=with_map), **figures}
+        return {**datasheet_figures({label: sheet.estimates}), **figures}
     return {**report_figures(sheet, calls, label), **figures}
 
 

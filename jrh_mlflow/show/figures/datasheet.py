@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,9 @@ from jrh_mlflow.show.figures.canvas import (
     short,
     write_corners,
 )
+from jrh_mlflow.show.figures.plain import Bars, Curve, interval_rows, ladder_curves, stacked_bars
 from jrh_mlflow.show.names import axis_name
-from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, source_ends, threshold_text
+from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, threshold_text
 from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
@@ -53,6 +54,42 @@ _STABLE = "stable_cross_sensitivity"
 _MATCHED = "matched_sensitivity"
 _CURVES = {"target_sensitivity": "threshold_75", _MATCHED: "matched_threshold_75"}
 """Families drawn as psychometric curves, each with its threshold."""
+
+
+class _Ladders(NamedTuple):
+    """A figure of both ladders: filled and solid, and the matched one hollow and broken."""
+
+    families: tuple[str, str]
+    title: str
+    across: str
+    up: str
+    level: Mapping[float, str] = {}
+    """Height to the name of a line across."""
+
+
+_LADDERS = {
+    "psychometric_curve": _Ladders(
+        ("target_sensitivity", _MATCHED),
+        "Psychometric curve (ties count as not correct; bars: 95 % by task)",
+        "quality difference δ (requirements met)",
+        "share of calls choosing the better",
+        {0.75: "75 %", 0.5: "coin"},
+    ),
+    "answer_by_level": _Ladders(
+        ("pointwise/mean_answer", "pointwise/matched_mean_answer"),
+        "Answer by level (bars: 95 % by task)",
+        "requirements met",
+        "mean answer (0 lowest, 1 highest)",
+    ),
+    "separation": _Ladders(
+        ("pointwise/separation", "pointwise/matched_separation"),
+        "Separation, ties half (AUC; bars: 95 % by task)",
+        "distance of the levels δ (requirements met)",
+        "chance that the higher is answered better",
+        {0.5: "coin"},
+    ),
+}
+_HOLLOW = "hollow, matched: same words in both, facts assigned wrongly in the worse one"
 _DECOMPOSITION = {
     _STABLE: ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
@@ -72,17 +109,56 @@ def no_calls(_judge: str, _key: str) -> None:
     """Lead nowhere: a file has no pages beside it."""
 
 
-def datasheet_figures(sheets: Sheets, *, with_map: bool = True) -> dict[str, Figure]:
-    """Draw every figure for which there is something to draw, by file name; `with_map`: that of the axes, too."""
+def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
     figures = {
         "psychometric_curve.png": psychometric(sheets),
         "delta_0_decomposition.png": decomposition(sheets),
         "answer_by_level.png": answer_by_level(sheets),
         "separation.png": separation(sheets),
-        "axes_map.png": axes_map(sheets) if with_map else None,
+        "axes_map.png": axes_map(sheets),
         "variation.png": variation(sheets),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def judge_drawings(judge: str, estimates: Mapping[str, Reading]) -> list[Drawing]:
+    """Draw the same of one judge without matplotlib: every run has it."""
+    sheets, made = {judge: estimates}, list[Drawing]()
+    for name, ladders in _LADDERS.items():
+        drawn = [
+            Curve(
+                label=_curve_label(judge, family, estimates),
+                readings={step: reading for step, reading in by_step(estimates, family).items() if is_shown(reading)},
+                step_name=_step_name(family),
+                hollow=family == ladders.families[1],
+            )
+            for family in ladders.families
+        ]
+        shown = [curve for curve in drawn if curve.readings]
+        note = _HOLLOW if any(curve.hollow for curve in shown) and name == "psychometric_curve" else ""
+        labels = (ladders.across, ladders.up)
+        made += [ladder_curves(name, shown, title=ladders.title, labels=labels, level=ladders.level, note=note)] * bool(
+            shown
+        )
+    for name, bars in (("delta_0_decomposition", _decomposition_bars(sheets)), ("variation", _variation_bars(sheets))):
+        made += [stacked_bars(name, bars)] if bars else []
+    if rows := {axis_name(key): estimates[key] for key in _main_axes(sheets)}:
+        title = f"Metrology axes of {short(judge)}"
+        made.append(interval_rows("axes_map", rows, title=title, across="share (bars: 95 % by task)"))
+    return made
+
+
+def _curve_label(judge: str, family: str, estimates: Mapping[str, Reading]) -> str:
+    if family not in _CURVES:
+        return _ladder_label(judge, "matched" in family, alone=True)
+    matched, threshold = ", matched" if family == _MATCHED else "", estimates.get(_CURVES[family])
+    return f"{short(judge)}{matched}   Δ75 {threshold_text(threshold)}" if threshold else f"{short(judge)}{matched}"
+
+
+def _step_name(family: str) -> str:
+    step = next(declared.step for declared in declarations.AXES if declared.name == family)
+    return "δ" if step == "delta" else str(step)
 
 
 def psychometric(sheets: Sheets) -> Figure | None:
@@ -114,16 +190,16 @@ def psychometric(sheets: Sheets) -> Figure | None:
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
-    axes.text(1.01, 0.75, "75 %", transform=margin, ha="left", va="center", color="#555555")
     axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
-    axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
+    ladders = _LADDERS["psychometric_curve"]
+    for share, label in ladders.level.items():
+        axes.text(1.01, share, label, transform=margin, ha="left", va="center", color="#666666")
     axes.set_xticks(sorted({step for own in curves.values() for step, reading in own.items() if is_shown(reading)}))
-    axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
+    axes.set(xlabel=ladders.across, ylabel=ladders.up)
     axes.set(ylim=(-0.02, 1.03), yticks=(0, 0.25, 0.5, 0.75, 1))
-    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
+    axes.set_title(ladders.title, loc="left", y=1)
     if below:
-        title = "hollow, matched: same words in both, facts assigned wrongly in the worse one"
-        figure.legend(loc="lower center", title=title, frameon=False, fontsize=10, title_fontsize=10)
+        figure.legend(loc="lower center", title=_HOLLOW, frameon=False, fontsize=10, title_fontsize=10)
     else:
         axes.legend(loc="lower right", frameon=True)
     return figure
@@ -153,8 +229,7 @@ def _hover_steps(
     axes: Axes, own: Mapping[float, Reading], family: str, *, judge: str, shift: float, alone: bool
 ) -> None:
     """Let each step say its reading."""
-    axis = next(declared for declared in declarations.AXES if declared.name == family)
-    step_name = "δ" if axis.step == "delta" else axis.step
+    step_name = _step_name(family)
     before = "" if alone else f"{short(judge)}, "
     named = {step + shift: (f"{before}{step_name} {step:g}", reading) for step, reading in own.items()}
     hover_readings(axes, named, upright=True)
@@ -162,30 +237,17 @@ def _hover_steps(
 
 def answer_by_level(sheets: Sheets) -> Figure | None:
     """What a judge of one response answers at each level of the two ladders."""
-    drawn = _both_ladders(sheets, ("pointwise/mean_answer", "pointwise/matched_mean_answer"))
-    if drawn is None:
-        return None
-    figure, axes = drawn
-    axes.set(xlabel="requirements met", ylabel="mean answer (0 lowest, 1 highest)")
-    axes.set_title("Answer by level (bars: 95 % by task)", loc="left", y=1)
-    return figure
+    return _both_ladders(sheets, _LADDERS["answer_by_level"])
 
 
 def separation(sheets: Sheets) -> Figure | None:
     """How well a judge of one response tells two levels apart, on both ladders."""
-    drawn = _both_ladders(sheets, ("pointwise/separation", "pointwise/matched_separation"))
-    if drawn is None:
-        return None
-    figure, axes = drawn
-    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
-    axes.text(1.01, 0.5, "coin", transform=axes.get_yaxis_transform(), ha="left", va="center", color="#777777")
-    axes.set(xlabel="distance of the levels δ (requirements met)", ylabel="chance that the higher is answered better")
-    axes.set_title("Separation, ties half (AUC; bars: 95 % by task)", loc="left", y=1)
-    return figure
+    return _both_ladders(sheets, _LADDERS["separation"])
 
 
-def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Axes] | None:
+def _both_ladders(sheets: Sheets, ladders: _Ladders) -> Figure | None:
     """Draw two families over the same steps: the ladder filled and solid, the matched ladder hollow and dashed."""
+    families = ladders.families
     curves = [
         (index, name, family, own)
         for index, (name, estimates) in enumerate(sheets.items())
@@ -202,9 +264,14 @@ def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Ax
         _draw_curve(axes, own, index=index, shift=shift, label=label, hollow=family == families[1])
         _hover_steps(axes, own, family, judge=name, shift=shift, alone=len(sheets) == 1)
     axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
+    for share, label in ladders.level.items():
+        axes.axhline(share, color="#999999", linewidth=1, linestyle=":")
+        axes.text(1.01, share, label, transform=axes.get_yaxis_transform(), ha="left", va="center", color="#777777")
+    axes.set(xlabel=ladders.across, ylabel=ladders.up)
     axes.set_ylim(-0.02, 1.03)
+    axes.set_title(ladders.title, loc="left", y=1)
     axes.legend(loc="upper left", bbox_to_anchor=(1.07, 1.0), frameon=False)
-    return figure, axes
+    return figure
 
 
 def _ladder_label(name: str, matched: bool, *, alone: bool) -> str:
@@ -214,6 +281,11 @@ def _ladder_label(name: str, matched: bool, *, alone: bool) -> str:
 
 def decomposition(sheets: Sheets) -> Figure | None:
     """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
+    bars = _decomposition_bars(sheets)
+    return _stacked(bars) if bars else None
+
+
+def _decomposition_bars(sheets: Sheets) -> Bars | None:
     rows = {
         name: [estimates.get(axis) for axis in _DECOMPOSITION]
         for name, estimates in sheets.items()
@@ -222,9 +294,9 @@ def decomposition(sheets: Sheets) -> Figure | None:
     if not rows:
         return None
     pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
-    return _stacked(
-        {judge: [_share_of(reading) for reading in readings] for judge, readings in rows.items()},
-        _DECOMPOSITION,
+    return Bars(
+        rows={short(judge): [_share_of(reading) for reading in readings] for judge, readings in rows.items()},
+        styles=_DECOMPOSITION,
         names=[f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)],
         xlabel="share of equal-quality pairs",
         title="What a judge does when both answers are equally good",
@@ -233,6 +305,11 @@ def decomposition(sheets: Sheets) -> Figure | None:
 
 def variation(sheets: Sheets) -> Figure | None:
     """What the scores of each judge vary with, as one stacked bar; none where no judge was asked twice."""
+    bars = _variation_bars(sheets)
+    return _stacked(bars) if bars else None
+
+
+def _variation_bars(sheets: Sheets) -> Bars | None:
     tasks = {name: estimates.get(f"{VARIANCE}task") for name, estimates in sheets.items()}
     known = {name: reading for name, reading in tasks.items() if isinstance(reading, Estimate)}
     if not any(isinstance(sheets[name].get(f"{VARIANCE}repeat"), Estimate) for name in known):
@@ -243,9 +320,9 @@ def variation(sheets: Sheets) -> Figure | None:
         parts[-1] = (rest if rest > 1e-9 else 0.0, f"{max(rest, 0.0):.0%}")
     used = [place for place in range(len(_VARIATION)) if any(parts[place][0] > 1e-9 for parts in rows.values())]
     styles = list(_VARIATION.items())
-    return _stacked(
-        {name: [parts[place] for place in used] for name, parts in rows.items()},
-        dict(styles[place] for place in used),
+    return Bars(
+        rows={short(name): [parts[place] for place in used] for name, parts in rows.items()},
+        styles=dict(styles[place] for place in used),
         names=[f"{short(name)}\nn = {reading.n:,}" for name, reading in known.items()],
         xlabel="share of the variation of scores (n: calls with a score)",
         title="What the scores vary with",
@@ -257,15 +334,9 @@ def _share_of(reading: Reading | None) -> tuple[float, str]:
     return (reading.value if isinstance(reading, Estimate) else 0.0), "" if reading is None else hover_text(reading)
 
 
-def _stacked(
-    rows: Mapping[str, Sequence[tuple[float, str]]],
-    styles: Mapping[str, tuple[str, str, str]],
-    *,
-    names: Sequence[str],
-    xlabel: str,
-    title: str,
-) -> Figure:
-    """Draw a bar of parts for each judge: key to label, colour and hatching; a part is its width and its words."""
+def _stacked(bars: Bars) -> Figure:
+    """Draw a bar of parts for each judge."""
+    rows, styles, names = bars.rows, bars.styles, bars.names
     left = label_inches(line for name in names for line in name.splitlines())
     figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=left, bottom=1.2)
     for index, (label, colour, hatch) in enumerate(styles.values()):
@@ -274,7 +345,7 @@ def _stacked(
             name = label if position == 0 else None
             style: dict[str, Any] = {"height": 0.62, "color": colour, "hatch": hatch, "edgecolor": "white"}
             (bar,) = axes.barh(position, width, left=left, label=name, **style)
-            hover(bar, f"{short(judge)}, {label}: {words}")
+            hover(bar, f"{judge}, {label}: {words}")
             # A narrower part has no room for its percentage.
             if width >= 0.05:
                 # Without a box the hatching of the bar would cross the digits.
@@ -288,8 +359,8 @@ def _stacked(
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     # The parts say their shares, and each tick takes a twentieth of a figure's time.
-    axes.set(xlim=(0, 1), xticks=(0, 0.5, 1), xlabel=xlabel)
-    axes.set_title(title, loc="left", y=1)
+    axes.set(xlim=(0, 1), xticks=(0, 0.5, 1), xlabel=bars.xlabel)
+    axes.set_title(bars.title, loc="left", y=1)
     figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
     return figure
@@ -299,43 +370,6 @@ def _main_axes(sheets: Sheets) -> list[str]:
     """Return the main axes that one of the judges has a number or bounds of."""
     main = [axis.main_key for axis in declarations.AXES if axis.figure]
     return [key for key in main if any(is_shown(own[key]) for own in sheets.values() if key in own)]
-
-
-_ROW, _SHARES = 30, 380
-"""Points of a row of the map of one judge's axes, and of its scale."""
-
-
-def axes_drawing(judge: str, estimates: Mapping[str, Reading]) -> list[Drawing]:
-    """Draw the map of one judge's axes as `axes_map` does, in a fiftieth of the time: every run has one."""
-    from markupsafe import Markup, escape
-
-    rows = {key: estimates[key] for key in _main_axes({judge: estimates})}
-    names = [axis_name(key) for key in rows]
-    left, bottom = 20 + 6.5 * max(map(len, names), default=0), 36 + _ROW * len(rows)
-    parts = [f'<text x="{left}" y="22" style="font-size:12px">{escape(f"Main axes of {short(judge)}")}</text>']
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        at = left + _SHARES * share
-        parts.append(f'<path d="M{at:g} 36V{bottom}" style="stroke:var(--fig-line)"/>')
-        parts.append(f'<text x="{at:g}" y="{bottom + 16}" style="text-anchor:middle;font-size:11px">{share:g}</text>')
-    for row, (name, reading) in enumerate(zip(names, rows.values(), strict=True)):
-        y, point, dashes = 36 + _ROW * (row + 0.5), "", ""
-        if isinstance(reading, Estimate):
-            ends = [reading.value if end is None else end for end in source_ends(reading)]
-            point = f'<circle cx="{left + _SHARES * reading.value:.2f}" cy="{y}" r="4.5" style="fill:var(--fig-1)"/>'
-        else:
-            assert reading.bounds is not None
-            ends, dashes = [reading.bounds.low, reading.bounds.high], ";stroke-dasharray:4 3"
-        low, high = (left + _SHARES * end for end in ends)
-        line = f'<path d="M{low:.2f} {y}H{high:.2f}" style="stroke:var(--fig-1);stroke-width:2{dashes}"/>'
-        spot = f'<circle class="spot" cx="{(low + high) / 2:.2f}" cy="{y}" r="9"/>'
-        says = f"<title>{escape(f'{name}: {hover_text(reading)}')}</title>"
-        parts.append(f'<text x="{left - 8}" y="{y + 4}" style="text-anchor:end;font-size:11.5px">{escape(name)}</text>')
-        parts.append(f'<g class="hover">{says}{line}{point}{spot}</g>')
-    foot = "share (bars: 95 % by task)" + ("; broken: bounds of a withheld share" if any_bounds(rows.values()) else "")
-    parts.append(f'<text x="{left}" y="{bottom + 34}" style="font-size:11px">{foot}</text>')
-    size = f'viewBox="0 0 {left + _SHARES + 20:g} {bottom + 44}"'
-    head = f'<svg class="fig" {size} role="img" aria-label="Axes map" style="min-width:420px;max-width:768px">'
-    return [Drawing("Axes map", Markup("".join([head, *parts, "</svg>"])), name="axes_map")] if rows else []  # noqa: S704
 
 
 def axes_map(sheets: Sheets) -> Figure | None:
