@@ -44,6 +44,14 @@ def clean_text(text: str) -> str:
     return text if text.isascii() and "\x00" not in text else _UNWRITABLE.sub(REPLACEMENT, text)
 
 
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def xml_text(text: str) -> str:
+    """Replace what no XML can hold; a judge's name can."""
+    return _NO_XML.sub(REPLACEMENT, text)
+
+
 _SHORT = 200
 _RARE = bytes(range(32)).replace(b"\n", b"") + b"\x7f"
 _quoted_slowly = json.JSONEncoder(ensure_ascii=False).encode

@@ -30,6 +30,7 @@ from jrh_mlflow.schema.items import THIRDS, Call, Item, Order, labels_cell
 from jrh_mlflow.schema.presentation import Criterion, Presentation, context_texts
 from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import json_text
 
 AHEAD = 256
 """Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
@@ -125,7 +126,7 @@ def presentation_of(item: Item, order: Order, criterion: Criterion) -> Presentat
 
 _SHOWN = sorted(field.name for field in fields(Presentation))
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
-_QUOTED = lru_cache(maxsize=256)(_JSON)
+_QUOTED = lru_cache(maxsize=256)(json_text)
 """Texts as JSON: both orders and all steps of a task show some of the same."""
 
 

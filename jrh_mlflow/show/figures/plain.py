@@ -17,6 +17,7 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures.canvas import PALETTE
 from jrh_mlflow.show.numbers import any_bounds, hover_text, source_ends
 from jrh_mlflow.show.page import Drawing
+from jrh_mlflow.text import xml_text
 
 _LETTER = 6.6
 """Points that a letter of the usual size takes, in whatever font the page has."""
@@ -51,7 +52,8 @@ class _Plot:
         caption = name.replace("_", " ").capitalize()
         head = f'<svg class="fig" viewBox="0 0 {math.ceil(width)} {math.ceil(height)}" role="img"'
         style = f'aria-label="{caption}" style="min-width:{0.8 * width:.0f}px;max-width:768px"'
-        return Drawing(caption, Markup("".join([f"{head} {style}>", *self.parts, "</svg>"])), name=name)  # noqa: S704
+        drawn = xml_text("".join([f"{head} {style}>", *self.parts, "</svg>"]))
+        return Drawing(caption, Markup(drawn), name=name)  # noqa: S704 - every text in it is escaped
 
 
 def _colour(name: str) -> str:

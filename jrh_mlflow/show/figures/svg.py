@@ -23,7 +23,7 @@ from xml.sax.saxutils import escape
 
 from jrh_mlflow.show.figures.canvas import AS_DRAWN, FIGURES_FOLDER, HOVER, PALETTE, Figures, plain_texts
 from jrh_mlflow.show.page import Drawing
-from jrh_mlflow.text import REPLACEMENT
+from jrh_mlflow.text import xml_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 _SVG, _XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML can hold; a judge's name can."""
 _DECIMALS = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _MEASURES = ("d", "x", "y", "width", "height", "transform")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
@@ -123,7 +121,7 @@ def standalone_svg(drawing: Drawing) -> str:
     head = re.sub(r' style="[^"]*"', "", head).replace('class="fig"', f'xmlns="http://www.w3.org/2000/svg" {size}')
     style = f"fill:{colours['--fig-ink']};stroke-linejoin:round;white-space:pre;font-family:{_PAGE_FONT}"
     paper = f'<rect width="100%" height="100%" style="fill:{colours["--fig-paper"]}"/>'
-    return f'{head} style="{style}"><title>{escape(_NO_XML.sub(REPLACEMENT, drawing.caption))}</title>{paper}{body}'
+    return f'{head} style="{style}"><title>{escape(xml_text(drawing.caption))}</title>{paper}{body}'
 
 
 @cache
@@ -153,7 +151,7 @@ def _marked(artists: Iterable[Artist]) -> Iterator[dict[str, tuple[Artist, str |
 def _drawn(figure: Figure) -> str:
     sink = io.StringIO()
     figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
-    return _NO_XML.sub(REPLACEMENT, sink.getvalue())
+    return xml_text(sink.getvalue())
 
 
 def _plain_names(root: ET.Element) -> None:
@@ -361,7 +359,7 @@ def _framed(root: ET.Element, title: str) -> ET.Element:
             "viewBox": root.attrib["viewBox"],
             # What is inside an image is not read out, nor reached by the keyboard: links would be lost.
             "role": "img" if root.find(".//a") is None else "group",
-            "aria-label": _NO_XML.sub(REPLACEMENT, title),
+            "aria-label": xml_text(title),
             "style": f"min-width:{least:.0f}px;max-width:{width * 4 / 3:.0f}px",
         },
     )

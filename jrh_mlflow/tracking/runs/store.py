@@ -710,6 +710,8 @@ def trace_links(run: Run, experiment_id: str, n_traces: int) -> dict[str, str]:
 
 
 _AHEAD_S = 10.0
+_FIRST_CALLS_S = 0.4
+"""Seconds that belong to the first calls alone: until all slots are full, whatever else is done delays them."""
 
 
 class LoggedAhead(AbstractContextManager["LoggedAhead"]):
@@ -718,7 +720,7 @@ class LoggedAhead(AbstractContextManager["LoggedAhead"]):
     def __init__(self, store: Store, run_id: str, suite: Suite, params: Mapping[str, Mapping[str, object]]) -> None:
         """Begin."""
         self._store, self._run_id, self._suite, self._params = store, run_id, suite, params
-        self._is_logged = False
+        self._is_logged, self._due = False, threading.Event()
         self._thread = threading.Thread(target=self._log, name="jrh-ahead", daemon=True)
         self._thread.start()
 
@@ -727,15 +729,18 @@ class LoggedAhead(AbstractContextManager["LoggedAhead"]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # A run that has failed is not written to any more, but a server that is gone would keep it for minutes.
+        self._due.set()
         if isinstance(error, Exception):
             self._thread.join(_AHEAD_S)
 
     def has_suite(self) -> bool:
         """Wait for the end; False where the store took not all of it: then it is logged again with the rest."""
+        self._due.set()
         self._thread.join()
         return self._is_logged
 
     def _log(self) -> None:
+        self._due.wait(_FIRST_CALLS_S)
         # Whatever is wrong with the store is said when the rest is logged, or is over by then.
         with suppress(Exception):
             self._store.log_batch(self._run_id, params=keys.grouped_params(self._params))
