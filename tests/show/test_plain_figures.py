@@ -32,7 +32,7 @@ def pairs() -> Sheet:
 @pytest.fixture(scope="module")
 def pointwise() -> Sheet:
     suite = jrh.datasheet_suite(design="pointwise", n_tasks=4)
-    return jrh.measure(asked(jrh.scripted.Noisy(seed=2), suite), labels=suite.labels, n_resamples=20).estimates
+    return jrh.measure(asked(jrh.scripted.Oracle(), suite), labels=suite.labels, n_resamples=20).estimates
 
 
 def titles(drawing: Drawing) -> list[str]:
@@ -46,9 +46,12 @@ def test_each_figure_says_when_pointed_at_what_that_of_matplotlib_says(
     sheet: Sheet = request.getfixturevalue(kind)
     said = {drawing.name: titles(drawing) for drawing in judge_drawings("a judge", sheet)}
     drawn = {drawing.name: titles(drawing) for drawing in draw(datasheet_figures({"a judge": sheet}))}
-    ladders = {"psychometric_curve"} if kind == "pairs" else {"answer_by_level", "separation"}
-    bars = {"delta_0_decomposition", "variation"} if kind == "pairs" else {"variation"}
-    assert said.keys() == {*ladders, *bars, "axes_map"} & drawn.keys() == drawn.keys()
+    of_pairs = {"psychometric_curve", "delta_0_decomposition", "variation"}
+    assert (
+        said.keys()
+        == drawn.keys()
+        == (of_pairs if kind == "pairs" else {"answer_by_level", "separation"}) | {"axes_map"}
+    )
     for name, words in drawn.items():
         # There a curve says its label, too, and names of rows are broken into lines.
         assert said[name] == [" ".join(own.split()) for own in words if ": " in own], name
