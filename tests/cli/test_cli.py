@@ -213,15 +213,27 @@ def judge(presentation):
 """
 
 
-def test_on_a_fresh_store_mlflow_prints_no_info_line_and_its_warnings_stay(tmp_path: Path) -> None:
+_SAYS_WHAT_DRAWS = """
+import atexit, sys
+loaded = lambda: [name for name in ("matplotlib.figure", "PIL") if name in sys.modules]
+atexit.register(lambda: print("loaded to draw:", loaded(), file=sys.stderr))
+"""
+
+
+def test_on_a_fresh_store_mlflow_prints_no_info_line_its_warnings_stay_and_matplotlib_is_not_loaded(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "chatty.py").write_text(_CHATTY_JUDGE, encoding="utf-8")
     datasheet_suite(n_tasks=2, depth=1, design="short").save(tmp_path / "small")
     store = ("--tracking-uri", f"sqlite:///{tmp_path}/fresh.db")
     asked = ("evaluate", "--judge", "chatty.py:judge", "--suite", "small", "--json", *store)
-    started = [sys.executable, "-c", processes.JRH, *asked]  # from the start: loggers are set when mlflow is imported
+    # From the start: loggers are set when mlflow is imported.
+    started = [sys.executable, "-c", _SAYS_WHAT_DRAWS + processes.JRH, *asked]
     done = subprocess.run(started, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) == 1
     assert "a warning that matters" in done.stderr
     assert "INFO" not in done.stderr
     assert "Running upgrade" not in done.stderr
+    assert "loaded to draw: []" in done.stderr
+    assert list(tmp_path.rglob("figures/axes_map.svg"))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -87,16 +84,3 @@ def test_a_point_at_the_end_of_its_scale_has_its_interval(pairs: Sheet) -> None:
     (drawing,) = (each for each in judge_drawings("j", {key: sure}) if each.name == "axes_map")
     (start, end), *_ = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)"', drawing.svg)
     assert float(end) - float(start) == pytest.approx(0.25 * 380, abs=0.1)
-
-
-def test_an_evaluation_is_drawn_without_loading_matplotlib(tmp_path: Path) -> None:
-    code = f"""
-import sys
-import jrh_mlflow as jrh
-store = "sqlite:///{tmp_path}/mlflow.db"
-jrh.evaluate(jrh.scripted.Noisy(seed=2), "datasheet-short", tracking_uri=store, progress=False)
-print([name for name in ("matplotlib.figure", "PIL") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert list(tmp_path.rglob("figures/psychometric_curve.svg"))
