@@ -69,8 +69,8 @@ def test_what_is_withheld_is_a_broken_line_without_a_point(pairs: Sheet) -> None
     gone = NotEstimable(reason="lost", statistic="rate", n=40, withheld=True, bounds=bounds)
     whole, without = (judge_drawings("j", {**pairs, key: reading})[0].svg for reading in (told, gone))
     assert without.count("<circle") == whole.count("<circle") - 1
-    assert "bounds (withheld)" in without
-    assert "bounds (withheld)" not in whole
+    assert "bounds of what is withheld" in without
+    assert "bounds of what is withheld" not in whole
     # Nothing was measured between the steps beside it.
     assert "1.5 3" in without
     assert "1.5 3" not in whole

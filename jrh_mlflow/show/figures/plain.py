@@ -24,6 +24,7 @@ _LETTER = 6.6
 _FIRST, _ROW, _SCALE = 40.0, 30.0, 380.0
 """Points above what is drawn, of a row, and of a scale from 0 to 1."""
 _SHARES = (0, 0.25, 0.5, 0.75, 1)
+_BROKEN = "broken, without a point: bounds of what is withheld"
 _TURNS = {"//": 45, "\\\\": -45, "||": 0}
 """Hatching as matplotlib writes it to the degrees by which its lines are turned."""
 
@@ -108,9 +109,10 @@ def interval_rows(name: str, rows: Mapping[str, Reading], *, title: str, across:
         middle = (low + high) / 2 if value is None else left + _SCALE * value
         point = "" if value is None else _dot(middle, y, "1")
         plot.hover(f"{label}: {hover_text(reading)}", line, point, _spot(middle, y))
-    broken = "; broken, without a point: bounds of a withheld share" if any_bounds(rows.values()) else ""
-    plot.text(left, foot + 36, f"{across}{broken}")
-    return plot.drawing(name, left + _SCALE + 24, foot + 46)
+    plot.text(left, foot + 36, across)
+    if any_bounds(rows.values()):
+        plot.text(left, foot + 53, _BROKEN)
+    return plot.drawing(name, left + _SCALE + 24, foot + 63)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +161,10 @@ def stacked_bars(name: str, bars: Bars) -> Drawing:
         plot.text(left + width * share, foot + 17, f"{share:g}", anchor="middle")
     plot.text(left + width / 2, foot + 36, bars.xlabel, anchor="middle")
     for index, ((label, *_), (_, fill)) in enumerate(zip(bars.styles.values(), fills, strict=True)):
-        x, y = left + width / 2 * (index % 2), foot + 56 + 16 * (index // 2)
-        plot.parts.append(_box(x, y - 9, 22, 10, fill))
-        plot.text(x + 30, y, label, size=10)
-    return plot.drawing(name, left + width + 24, foot + 60 + 16 * math.ceil(len(bars.styles) / 2))
+        y = foot + 58 + 16 * index
+        plot.parts.append(_box(left, y - 9, 22, 10, fill))
+        plot.text(left + 30, y, label, size=10)
+    return plot.drawing(name, left + width + 24, foot + 60 + 16 * len(bars.styles))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +243,9 @@ def ladder_curves(
     for curve in drawn:
         plot.line(f"M{left} {y - 4:.5g}h30", "1", width=2, dashes="6 4" if curve.hollow else "")
         plot.parts.append(_dot(left + 15, y - 4, "1", hollow=curve.hollow))
-        bounds = "; broken, without a point: bounds (withheld)" if any_bounds(curve.readings.values()) else ""
-        plot.text(left + 40, y, f"{curve.label}{bounds}", size=10)
+        plot.text(left + 40, y, curve.label, size=10)
+        y += 17
+    if any(any_bounds(curve.readings.values()) for curve in drawn):
+        plot.text(left + 40, y, _BROKEN, size=10)
         y += 17
     return plot.drawing(name, left + width + 60, y - 4)
