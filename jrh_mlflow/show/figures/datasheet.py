@@ -138,9 +138,8 @@ def judge_drawings(judge: str, estimates: Mapping[str, Reading]) -> list[Drawing
         shown = [curve for curve in drawn if curve.readings]
         note = _HOLLOW if any(curve.hollow for curve in shown) and name == "psychometric_curve" else ""
         labels = (ladders.across, ladders.up)
-        made += [ladder_curves(name, shown, title=ladders.title, labels=labels, level=ladders.level, note=note)] * bool(
-            shown
-        )
+        if shown:
+            made.append(ladder_curves(name, shown, title=ladders.title, labels=labels, level=ladders.level, note=note))
     for name, bars in (("delta_0_decomposition", _decomposition_bars(sheets)), ("variation", _variation_bars(sheets))):
         made += [stacked_bars(name, bars)] if bars else []
     if rows := {axis_name(key): estimates[key] for key in _main_axes(sheets)}:
@@ -358,7 +357,7 @@ def _stacked(bars: Bars) -> Figure:
                 hover(share, "", as_drawn=colour in ("#E69F00", "#56B4E9"))
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    # The parts say their shares, and each tick takes a twentieth of a figure's time.
+    # The parts say their shares.
     axes.set(xlim=(0, 1), xticks=(0, 0.5, 1), xlabel=bars.xlabel)
     axes.set_title(bars.title, loc="left", y=1)
     figure.legend(loc="lower center", ncol=2, frameon=False)
