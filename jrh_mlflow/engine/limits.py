@@ -67,6 +67,11 @@ class Bucket:
         self._full_at -= units / self.rate
 
 
+_AT_ONCE = 64.0
+"""Calls that are sent before the first answer, where so many are allowed; of more, half. To begin with half of 64 takes
+half a window, and what turns away a few of 64 calls turns away few of the next."""
+
+
 class Window:
     """The number of calls that may be in flight, learned from how calls end.
 
@@ -77,8 +82,7 @@ class Window:
 
     def __init__(self, cap: int) -> None:
         self._cap = float(cap)
-        # Half of what the user allows loses half a window; from 8 it would be two, a fifth of a run of 720 calls.
-        self.limit = min(self._cap, max(8.0, cap / 2))
+        self.limit = min(self._cap, max(_AT_ONCE, cap / 2))
         self._slow_from = math.inf
         """From here the limit grows by 1, 2, 3, … per window instead of doubling."""
         self._clean = 0.0
