@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -1381,6 +1381,7 @@ AXES: tuple[Axis, ...] = (
 _STEP = re.compile(r"(?P<name>.+)/(?P<step>delta|level)_[0-9.]+")
 
 
+@lru_cache(maxsize=1024)
 def find(key: str) -> Axis | None:
     """Return the declaration behind the key of an estimate: of an axis, of a step, or of an expected value."""
     base = key.removeprefix(EXPECTED)
@@ -1408,10 +1409,11 @@ def declared(key: str) -> Axis:
 
 def by_section(estimates: Iterable[str]) -> dict[str, list[str]]:
     """Return the headings, each with the keys of its estimates as they are shown: step by step, then the others."""
+    rows = {axis.main_key: row for row, axis in enumerate(AXES)}
 
     def place(key: str) -> tuple[float, int]:
         axis = declared(key)
-        return step_of(key) if axis.by_step else math.inf, AXES.index(axis)
+        return step_of(key) if axis.by_step else math.inf, rows[axis.main_key]
 
     groups: dict[str, list[str]] = {axis.stimuli.section: [] for axis in AXES}
     expected = [key for key in estimates if key.startswith(EXPECTED) and declared(key).expected]

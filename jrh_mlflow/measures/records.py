@@ -592,13 +592,14 @@ class Answerer:
 
 def answerers(calls: pd.DataFrame) -> list[Answerer]:
     """Return who answered, the most frequent first; a call that failed was answered by nobody."""
-    answered = calls[calls["outcome"] != "error"]
     # Runs of before there was such a column have none.
-    nothing = pd.Series(None, index=answered.index, dtype=object)
-    systems = answered.get("system_fingerprint", nothing)
+    systems = calls["system_fingerprint"] if "system_fingerprint" in calls else [None] * len(calls)
+    answers = zip(calls["outcome"].tolist(), calls["model"].tolist(), list(systems), strict=True)
     counts = Counter[tuple[str, str | None]]()
     # Each pair of names is cleaned once, however many calls it answered.
-    for (model, system), n in Counter(zip(answered["model"], systems, strict=True)).items():
+    for (model, system), n in Counter(
+        (model, system) for outcome, model, system in answers if outcome != "error"
+    ).items():
         counts[_plain(model) or "unnamed", _plain(system)] += n
     ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0][0], entry[0][1] or ""))
     return [Answerer(model=model, system_fingerprint=system, calls=n) for (model, system), n in ranked]
@@ -669,9 +670,10 @@ class JournalAnswers:
 
 def journal_answers(calls: pd.DataFrame) -> JournalAnswers | None:
     """Return what a run took from the journal; None where that is nothing."""
-    cached = calls[calls["cached"].astype(bool)] if "cached" in calls else calls[:0]
-    if cached.empty:
+    is_cached = calls["cached"].astype(bool) if "cached" in calls else None
+    if is_cached is None or not is_cached.any():
         return None
+    cached = calls[is_cached]
     given = cached["asked_at"] if "asked_at" in cached else pd.Series(None, index=cached.index, dtype=object)
     dates = pd.to_datetime(given, utc=True).dropna()
     return JournalAnswers(

@@ -68,7 +68,7 @@ class ShownRun:
         """Of the page and of the Markdown."""
         return f"{self.sheet.title}: {self.judge.label}"
 
-    @property
+    @cached_property
     def notes(self) -> list[str]:
         """What a reader must know before the numbers."""
         notes = evaluation_notes(

@@ -47,7 +47,7 @@ BESIDE_RUN = ":run"
 CALLS_EXPERIMENT = "-calls"
 """Ends the name of the experiment that traces of judge calls go to: in the run's own they would be taken for those of
 an application, and its quality for theirs."""
-LEAST_SAMPLE, MAX_SAMPLE, SECONDS_PER_SAMPLED = 10, 100, 2
+LEAST_SAMPLE, MAX_SAMPLE, SECONDS_PER_SAMPLED = 5, 100, 2
 """Calls of a fair sample: the least, and one more for each so many seconds that the run took, up to the most."""
 MAX_PER_CONDITION = 5
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
@@ -332,7 +332,11 @@ def sample_size(seconds: float) -> int:
 def fair_sample(calls: pd.DataFrame, *, most: int) -> pd.DataFrame:
     """Draw calls, each with the same chance whatever it came to; the same ones every time, of every judge."""
     identity = zip(*(calls[name].tolist() for name in ("suite_item", "order", "replicate")), strict=True)
-    draws = ((digest_of(*map(str, parts)), place) for place, parts in enumerate(identity))
+    # As `digest_of` orders them, without its price: there may be a million.
+    names = (
+        f"{item}\x1f{order}\x1f{replicate}".encode("utf-8", "surrogatepass") for item, order, replicate in identity
+    )
+    draws = ((hashlib.sha256(name).digest(), place) for place, name in enumerate(names))
     chosen: pd.DataFrame = calls.iloc[sorted(place for _, place in heapq.nsmallest(most, draws))]
     return chosen
 
