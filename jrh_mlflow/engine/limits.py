@@ -68,8 +68,8 @@ class Bucket:
 
 
 _AT_ONCE = 64.0
-"""Calls that are sent before the first answer, where so many are allowed; of more, half. To begin with half of 64 takes
-half a window, and what turns away a few of 64 calls turns away few of the next."""
+"""Calls that are sent before the first answer, where so many are allowed; of more, half. To begin with fewer costs a
+part of a window, and an endpoint that takes fewer says so at once: the limit is then halved."""
 
 
 class Window:

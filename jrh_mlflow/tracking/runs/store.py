@@ -734,7 +734,7 @@ class LoggedAhead(AbstractContextManager["LoggedAhead"]):
         self._due.set()
         if isinstance(error, Exception):
             self._thread.join(_AHEAD_S)
-        if self._aside is not None:
+        if error is not None and self._aside is not None:
             wait([self._aside])
 
     def do_aside(self, work: Callable[[], None]) -> None:
