@@ -209,7 +209,7 @@ def evaluate(
     # From here on the first signal stops the asking, and what is there is logged before it is raised.
     with hearing_interrupts() as interrupts, interrupts.waiting():
         with asking.opened(store) as run_id, asking.logged_ahead(store, run_id) as ahead:
-            answers, whole = asking.ask(client, store, run_id, ahead)
+            answers, whole = asking.ask(client, store, run_id)
             # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
             measured = whole if texts else whole.without_texts()
             if dead := _every_call_failed(answers, asking.facts):
@@ -297,9 +297,7 @@ class _Asking:
         suite = self.prepared.suite
         return LoggedAhead(store, run_id, suite, {"judge": self.facts.settings, "suite": keys.suite_facts(suite)})
 
-    def ask(
-        self, client: ClientSettings, store: Store, run_id: str, ahead: LoggedAhead | None
-    ) -> tuple[Asked, Measured]:
+    def ask(self, client: ClientSettings, store: Store, run_id: str) -> tuple[Asked, Measured]:
         """Ask every call, or those that the rules need, and return the answers with the record of them.
 
         Raises:
@@ -310,8 +308,7 @@ class _Asking:
         planned = prepared.plan(self.shuffle) if until is None else until.calls
         shown = total if until is None else len(until.calls)
         with _progress_bar(self.facts.name, total=shown, show=self.progress) as tick:
-            aside = ahead.do_aside if ahead else None
-            answers = prepared.ask(client, planned, on_record=tick, stop=until or self.stop, aside=aside)
+            answers = prepared.ask(client, planned, on_record=tick, stop=until or self.stop)
         # The rules may need fewer calls than the suite has, and all of those were asked.
         if until is not None and answers.stopped is None and len(answers.records) < total:
             answers.stopped = UNTIL

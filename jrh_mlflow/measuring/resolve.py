@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
@@ -123,29 +123,18 @@ class Prepared:
         return plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle)
 
     def ask(
-        self,
-        client: ClientSettings,
-        calls: Iterable[Call],
-        *,
-        on_record: OnRecord | None,
-        stop: StopRule | None,
-        aside: Callable[[Callable[[], None]], object] | None = None,
+        self, client: ClientSettings, calls: Iterable[Call], *, on_record: OnRecord | None, stop: StopRule | None
     ) -> Asked:
-        """Ask the calls; what ended it early is left in `failure`: first the answers are made safe.
-
-        The journal is closed by `aside`, where the caller goes on meanwhile: all answers are durable by then, but a
-        disk takes its time.
-        """
+        """Ask the calls; what ended it early is left in `failure`: first the answers are made safe."""
         if not self.n_calls:
             suite = f"the {len(self.suite)} items of suite {self.suite.name!r}"
             raise SuiteError(f"{self.judge.name} answers none of {suite}.")
-        with ExitStack() as stack:
-            journal = stack.enter_context(opened_journal(self.journal, self.judge))
+        with opened_journal(self.journal, self.judge) as journal:
             if journal is not None and client.budget is not None:
                 journal.open_budget(client.budget, self.cap_micro)
             # Of a callable every value outside the answers is an outcome: it is asked to the end.
             watched = FirstGrades(self.judge, on_record) if isinstance(self.judge, MlflowJudge) else on_record
-            asked = self.backend(
+            return self.backend(
                 self.judge,
                 calls,
                 concurrency=self.concurrency,
@@ -155,9 +144,6 @@ class Prepared:
                 settings=client,
                 raising=False,
             )
-            if aside is not None:
-                aside(stack.pop_all().close)
-            return asked
 
     def check_ready(self, calls: Iterable[Call] | None = None) -> None:
         """Refuse a judge that lacks its key or address, if a call is to be sent: kept answers need neither.

@@ -22,7 +22,6 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -724,7 +723,6 @@ class LoggedAhead(AbstractContextManager["LoggedAhead"]):
         self._is_logged, self._due = False, threading.Event()
         self._thread = threading.Thread(target=self._log, name="jrh-ahead", daemon=True)
         self._thread.start()
-        self._aside: Future[None] | None = None
 
     def __enter__(self) -> LoggedAhead:
         return self
@@ -734,21 +732,11 @@ class LoggedAhead(AbstractContextManager["LoggedAhead"]):
         self._due.set()
         if isinstance(error, Exception):
             self._thread.join(_AHEAD_S)
-        if error is not None and self._aside is not None:
-            wait([self._aside])
-
-    def do_aside(self, work: Callable[[], None]) -> None:
-        """Begin what need not be waited for before the calls are measured; `has_suite` raises what it raised."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="jrh-aside")
-        self._aside = pool.submit(work)
-        pool.shutdown(wait=False)
 
     def has_suite(self) -> bool:
         """Wait for the end; False where the store took not all of it: then it is logged again with the rest."""
         self._due.set()
         self._thread.join()
-        if self._aside is not None:
-            self._aside.result()
         return self._is_logged
 
     def _log(self) -> None:

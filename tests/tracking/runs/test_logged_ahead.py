@@ -10,9 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.errors import JournalError, JudgeError
-from jrh_mlflow.measuring import evaluation
+from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking.runs.store import Store
 from tests.ledger import SUITE, VERDICT, judge_at
@@ -106,42 +104,3 @@ def test_a_run_that_fails_says_what_it_was_to_measure(store_uri: str, tmp_path: 
     run = client.get_run(_runs(client)[0])
     assert (run.info.status, run.data.params["suite.name"]) == ("FAILED", SUITE.name)
     assert len(run.inputs.dataset_inputs) == 1
-
-
-def test_the_journal_is_closed_beside_the_measuring_and_before_the_caller_goes_on(
-    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    close, threads, measuring = Journal.close, list[str](), threading.Event()
-
-    def slowly(journal: Journal) -> None:
-        threads.append(threading.current_thread().name)
-        measuring.wait(60)
-        close(journal)
-        threads.append("closed")
-
-    def measured(*arguments: object, **options: object) -> object:
-        threads.append("measured")
-        measuring.set()
-        return measure(*arguments, **options)  # type: ignore[arg-type]
-
-    measure = evaluation.measure
-    monkeypatch.setattr(evaluation, "measure", measured)
-    monkeypatch.setattr(Journal, "close", slowly)
-    with LoopbackServer() as server:
-        _evaluated(server, store_uri, tmp_path)
-    assert [name.partition("_")[0] for name in threads] == ["jrh-aside", "measured", "closed"]
-    assert [file.name for file in tmp_path.glob("j.db*")] == ["j.db"]
-
-
-def test_what_goes_wrong_when_the_journal_is_closed_is_raised(
-    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    close = Journal.close
-
-    def broken(journal: Journal) -> None:
-        close(journal)
-        raise JournalError("The disk is gone.")
-
-    monkeypatch.setattr(Journal, "close", broken)
-    with LoopbackServer() as server, pytest.raises(JournalError):
-        _evaluated(server, store_uri, tmp_path)
