@@ -332,11 +332,7 @@ def sample_size(seconds: float) -> int:
 def fair_sample(calls: pd.DataFrame, *, most: int) -> pd.DataFrame:
     """Draw calls, each with the same chance whatever it came to; the same ones every time, of every judge."""
     identity = zip(*(calls[name].tolist() for name in ("suite_item", "order", "replicate")), strict=True)
-    # As `digest_of` orders them, without its price: there may be a million.
-    names = (
-        f"{item}\x1f{order}\x1f{replicate}".encode("utf-8", "surrogatepass") for item, order, replicate in identity
-    )
-    draws = ((hashlib.sha256(name).digest(), place) for place, name in enumerate(names))
+    draws = ((digest_of(*map(str, parts)), place) for place, parts in enumerate(identity))
     chosen: pd.DataFrame = calls.iloc[sorted(place for _, place in heapq.nsmallest(most, draws))]
     return chosen
 
