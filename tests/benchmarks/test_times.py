@@ -1,6 +1,6 @@
 """Where the time of the tests goes: `python -m tests.benchmarks.test_times [ARGUMENTS OF PYTEST]`.
 
-Runs pytest as `make unit` does, with this file as a plugin, and prints CPU seconds by file, by fixture and by cause.
+Runs pytest as `make unit` does, with this file as a plugin, and prints CPU seconds by file, test, fixture and cause.
 A process's own seconds and those of the children it waited for are counted; a cause's seconds are its own, without
 those of a cause inside it (an import while a store is made is an import). What a server or a forked process used is
 known at its end, and counts for the test or fixture that ended it; the browser and the database that all tests share
@@ -56,10 +56,11 @@ def spent() -> float:
 
 
 class Times:
-    """CPU seconds by cause, fixture and file of one process."""
+    """CPU seconds by cause, fixture, test and file of one process."""
 
     def __init__(self) -> None:
         self.files: Counter[str] = Counter()
+        self.tests: Counter[str] = Counter()
         self.fixtures: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
         self._inner = [0.0]
@@ -68,7 +69,7 @@ class Times:
 
     def forget(self) -> None:
         """Begin anew: a worker counts what it does itself."""
-        for counts in (self.files, self.fixtures, self.causes):
+        for counts in (self.files, self.tests, self.fixtures, self.causes):
             counts.clear()
         self._inner[:] = [0.0]
         self._forked = 0.0
@@ -162,7 +163,8 @@ class Times:
 
     def save(self, folder: Path) -> None:
         """Leave the counts in a folder."""
-        counts = {"files": self.files, "fixtures": self.fixtures, "causes": self.causes, "total": self.total()}
+        named = {"files": self.files, "tests": self.tests, "fixtures": self.fixtures, "causes": self.causes}
+        counts = {**named, "total": self.total()}
         (folder / f"{os.getpid()}.json").write_text(json.dumps(counts), encoding="utf-8")
 
 
@@ -199,7 +201,9 @@ class Plugin:
         try:
             return (yield)
         finally:
-            self.times.files[item.nodeid.partition("::")[0]] += self.times.total() - begun
+            seconds = self.times.total() - begun
+            self.times.files[item.nodeid.partition("::")[0]] += seconds
+            self.times.tests[item.nodeid] += seconds
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
@@ -257,7 +261,7 @@ def main(*arguments: str) -> int:
         code = subprocess.run(command, env={**os.environ, FOLDER: folder}, check=False).returncode
         parts = [json.loads(file.read_text(encoding="utf-8")) for file in Path(folder).iterdir()]
         wall = time.monotonic() - begun
-    for name, head in (("files", "by file"), ("fixtures", "by fixture"), ("causes", "by cause")):
+    for name, head in (("files", "by file"), ("tests", "by test"), ("fixtures", "by fixture"), ("causes", "by cause")):
         counts: Counter[str] = Counter()
         for part in parts:
             counts.update(part[name])
