@@ -49,6 +49,7 @@ def made(folder: Path, requirement: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_where_uv_cannot_be_had_pip_installs_and_says_so_and_its_failure_is_the_commands(
     index: Path, folder: Path, tmp_path: Path
 ) -> None:

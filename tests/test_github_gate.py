@@ -159,6 +159,7 @@ def test_a_pull_request_is_compared_with_main_and_nothing_is_paid_twice(
     assert not (tmp_path / "stolen").exists(), "the name of a branch is no command"
 
 
+@pytest.mark.slow
 def test_a_worse_prompt_fails_the_job_where_main_has_no_judge_to_compare_with(
     shell: Shell, server: LoopbackServer, store_uri: str, tmp_path: Path
 ) -> None:

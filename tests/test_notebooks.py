@@ -67,6 +67,7 @@ def test_the_notebook_is_committed_with_small_outputs_and_without_bars():
     assert sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs) == 3
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_as_the_page_says_with_what_it_installs(tmp_path):
     """A reader has the package and what the page installs, and none of the tests' own modules."""
     [printed] = [block for block in blocks("docs/howto/notebooks.md") if block.language == "sh"]

@@ -236,6 +236,7 @@ def test_the_demo_runs_from_it(demo: Demo) -> None:
     assert "What was found" in demo.printed
 
 
+@pytest.mark.slow
 def test_the_pages_beside_mlflow_are_found_and_show_the_judges_of_the_demo(demo: Demo) -> None:
     judge = re.search(r'href="(datasheet/[0-9a-f]{32})"[^>]*>Qwen32B', _page(f"{demo.url}/jrh/"))
     assert judge

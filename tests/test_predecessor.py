@@ -383,6 +383,7 @@ def test_a_failed_call_is_an_outcome_outside_the_denominator_and_past_a_limit_th
 # Saving.
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_started_again_no_answered_call_is_asked_twice(
     suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_the_shipped_pipeline_needs_no_key_and_is_not_repeated(tmp_path: Path, s
     assert tagged(store_uri, facts["pipeline"]) == kinds
 
 
+@pytest.mark.slow
 def test_a_judge_added_later_is_the_only_one_asked_and_other_options_are_another_evaluation(recipe: Any) -> None:
     one, both = (f"judges: [{names}]" for names in ("'scripted:Oracle'", "'scripted:Oracle', 'scripted:LongerWins'"))
     alone = ("compare: false",)
@@ -207,6 +208,7 @@ def test_a_missing_key_of_a_judge_is_named_before_the_generation_is_paid(
     assert not Path("made").exists()
 
 
+@pytest.mark.slow
 def test_one_cap_holds_over_the_judges_and_a_higher_one_goes_on(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     answer = json.dumps({"reason": "r", "verdict": "pass"})

@@ -21,6 +21,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.loopback import LoopbackServer
 
 N = 24
@@ -80,7 +81,7 @@ def hole(name: str, **more: float) -> object:
     return jrh.scripted.Attackable(hole=name, **more)
 
 
-@pytest.mark.parametrize("name", ["verdict", "rubric", "style"])
+@pytest.mark.parametrize("name", few(["verdict", "rubric", "style"]))
 def test_a_planted_hole_is_found_in_pairs_and_in_single_responses(name, pairs, singles, logged):
     for suite in (pairs, singles):
         found = jrh.attack(hole(name), suite, **logged, log=False)
@@ -144,6 +145,7 @@ def test_the_run_holds_success_by_step_strings_calls_and_page_and_a_gate_reads_i
         assert gate.results[0].state == "fails"
 
 
+@pytest.mark.slow
 def test_a_gate_says_how_many_held_out_sources_are_missing(pairs, logged, store_uri):
     done = jrh.evaluate(jrh.scripted.Oracle(), pairs, tracking_uri=store_uri, experiment="attacks", progress=False)
     none = jrh.gate(done, "attack/success <= 0.05", log=False, tracking_uri=store_uri)
@@ -241,6 +243,7 @@ def test_the_cap_holds_for_search_and_held_out_sources_together(server, pairs, l
     assert server.bill_micro(10.0, 20.0) <= 200_000
 
 
+@pytest.mark.slow
 def test_the_command_goes_through_batch_files_round_by_round(server, pairs, tmp_path, store_uri):
     folder, journal = tmp_path / "suite", str(tmp_path / "batch.db")
     pairs.save(folder)

@@ -396,6 +396,7 @@ def test_the_same_suite_again_is_fine_and_keeps_what_a_review_noted(
     assert jrh.load_suite("suite").origin["review"] == "open"
 
 
+@pytest.mark.slow
 def test_a_truncated_generation_is_continued_in_its_folder_and_stays_under_review(
     table: Path, store_uri: str, tmp_path: Path
 ) -> None:

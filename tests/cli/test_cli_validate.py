@@ -30,6 +30,7 @@ def of_one_world(simulation: Any) -> Any:
     return replace(simulation, worlds=lambda size, apply: simulation.worlds(size, apply)[:1], least=2)
 
 
+@pytest.mark.slow
 def test_the_quick_form_passes_and_shows_every_part(monkeypatch, capsys) -> None:
     parts = [replace(part, simulations=tuple(map(of_one_world, part.simulations))) for part in simulations.PARTS]
     monkeypatch.setattr(simulations, "PARTS", tuple(parts))

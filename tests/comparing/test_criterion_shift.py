@@ -81,6 +81,7 @@ def test_arms_are_named_by_judge_and_criterion_once(judge: Judge, names: list[st
     assert [_arm_name(judge.with_criterion(criterion)) for criterion in criteria] == names
 
 
+@pytest.mark.slow
 def test_a_description_that_is_too_long_points_to_an_artifact_that_is_there(store_uri: str) -> None:
     criteria = [Criterion(name=f"criterion_{number}", text=f"Text {number}.") for number in range(6)]
     suite, where = jrh.datasheet_suite(n_tasks=1, depth=5), {"experiment": "tests", "tracking_uri": store_uri}

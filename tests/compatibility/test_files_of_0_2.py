@@ -180,6 +180,7 @@ def test_what_is_measured_today_has_the_names_and_numbers_of_then(name: str, mea
         assert_same_numbers(now, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DERIVED)
 def test_what_is_made_of_runs_and_traces_of_then_has_the_names_and_numbers_of_then(name: str, derived: Written) -> None:
     assert_same_names(derived.keys[name], KEYS[name])
@@ -319,6 +320,7 @@ def test_a_batch_file_of_then_is_imported_and_no_call_is_left_to_send(store_uri:
     assert len(done.calls) == then["requests"]
 
 
+@pytest.mark.slow
 def test_a_sweep_of_then_goes_on_and_repeats_nothing(store: Store, tmp_path: Path) -> None:
     then, where = EXPECTED["swept"], {**store.where, "experiment": EXPERIMENT}
     tried = {RUNS[run_id]["params"]["judge.model"] for run_id in IDS["trials of the sweep"]}

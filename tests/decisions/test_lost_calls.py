@@ -13,6 +13,7 @@ from jrh_mlflow.measures.verdict import findings, limit_of
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.scoring.ledger import deciding_ends, deciding_interval, without_losses
 from jrh_mlflow.show.results import measure
+from tests.cases import few
 
 Rng = np.random.Generator
 
@@ -51,7 +52,13 @@ def reading(frame: pd.DataFrame, axis: str) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("rate", "lost", "n_tasks"), [(0.1, (0.35, 0.005), 200), (0.045, (0.95, 0.0), 130)], ids=["some hits", "all hits"]
+    ("rate", "lost", "n_tasks"),
+    few(
+        [
+            pytest.param(0.045, (0.95, 0.0), 130, id="all hits"),
+            pytest.param(0.1, (0.35, 0.005), 200, id="some hits"),
+        ]
+    ),
 )
 def test_a_judge_at_the_limit_does_not_hold_because_its_hits_were_lost(rate, lost, n_tasks):
     rng, holds, alone, counted = np.random.default_rng(5), 0, 0, 0
@@ -128,6 +135,7 @@ def test_a_finding_is_not_ok_because_its_hits_were_lost():
     assert states["dark_current"] == "cannot tell"
 
 
+@pytest.mark.slow
 def test_equal_judges_of_which_one_loses_hits_are_not_told_apart():
     rng, apart, noted = np.random.default_rng(6), 0, 0
     for _ in range(12):

@@ -111,6 +111,7 @@ def test_a_pilot_tells_rate_and_icc_and_its_records_are_the_design() -> None:
     assert (stated.spread.rate, stated.spread.icc, stated.basis["rate"]) == (0.5, 0.0, "stated")
 
 
+@pytest.mark.slow
 def test_two_pilots_that_go_together_need_fewer_tasks_than_unrelated_ones() -> None:
     suite = jrh.load_suite("datasheet-paper")
     one, alike, other = (vacuum_calls(suite, rate=0.5, icc=0.6, seed=seed) for seed in (1, 1, 2))

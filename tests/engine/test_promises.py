@@ -371,6 +371,7 @@ def test_a_tiny_suite_gives_its_report_although_nothing_can_be_read(store_uri: s
     assert "dark_current" in done.withheld
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri: str) -> None:
     def cut_off_where_longer(body: Body) -> Reply:
         return Reply(text='{"verdict": "A"}') if body["max_tokens"] == 64 else CUT_OFF
@@ -670,7 +671,7 @@ def latest_run(store_uri: str, name: str) -> Run:
     return client.search_runs(ids, f"attributes.run_name = '{name}'")[0]
 
 
-@pytest.mark.parametrize("notebook", [False, True])
+@pytest.mark.parametrize("notebook", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_stops_new_calls_settles_those_in_flight_and_logs_what_is_there(
     store_uri: str, number: signal.Signals, notebook: bool
@@ -1330,6 +1331,7 @@ def test_a_moment_that_is_none_or_to_come_is_refused_before_anything_is_asked(wr
         assert server.counts["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_sweep_that_wants_fresh_answers_measures_anew(store_uri: str) -> None:
     with LoopbackServer() as server:
         space = {"models": [{"model": MODEL, "api_base": server.url, "max_tokens": 64}]}
@@ -1407,6 +1409,7 @@ def assert_two_whole_runs(printed: list[list[str]], store: str, folder: Path) ->
     assert not list((folder / ".jrh" / "outbox").iterdir())
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_on_a_new_store_are_two_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(once.FOLDER)  # each makes the tables itself, as MLflow does
     store = f"sqlite:///{tmp_path}/mlflow.db"

@@ -16,6 +16,7 @@ from jrh_mlflow.judges.parsing import TIE
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.loopback import LoopbackServer, Reply
 
 MODELS = ("cheap", "other", "strong")
@@ -136,13 +137,15 @@ def answered(scorer: Any, suite: jrh.Suite) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize(
     ("suite", "rule"),
-    [
-        (pairs(), {"rule": "majority", "ties": "tie"}),
-        (pairs(), {"rule": "unanimous"}),
-        (graded(), {"rule": "majority", "ties": "median", "min_votes": 3}),
-        (graded(), {"rule": "majority", "ties": "first", "min_votes": 1}),
-    ],
-    ids=["pairs-majority", "pairs-unanimous", "grades-median", "grades-first"],
+    few(
+        [
+            pytest.param(pairs(), {"rule": "majority", "ties": "tie"}, id="pairs-majority"),
+            pytest.param(graded(), {"rule": "majority", "ties": "median", "min_votes": 3}, id="grades-median"),
+            pytest.param(pairs(), {"rule": "unanimous"}, id="pairs-unanimous"),
+            pytest.param(graded(), {"rule": "majority", "ties": "first", "min_votes": 1}, id="grades-first"),
+        ],
+        quick=2,
+    ),
 )
 def test_an_exported_jury_answers_row_by_row_what_the_measured_one_answered(suite, rule, runs, store_uri):
     done = jrh.jury(on(runs, suite.name), tracking_uri=store_uri, log=False, **rule)
@@ -179,6 +182,7 @@ def test_a_jury_that_was_not_logged_is_warned_of_or_refused_and_its_feedback_nam
     assert jrh.status(scorer, tracking_uri=store_uri).state == "measured"
 
 
+@pytest.mark.slow
 def test_a_logged_jury_is_exported_by_its_run(logged, store_uri):
     by_object, by_run = (
         specification(jrh.to_mlflow(what, part="cascade", tracking_uri=store_uri)) for what in (logged, logged.run_id)

@@ -25,6 +25,7 @@ from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorers import from_mlflow
 from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.loopback import LoopbackServer
 from tests.tracking.judges.mlflow_chat import chatting, compare
 
@@ -235,7 +236,7 @@ def singles() -> Suite:
 
 
 @pytest.mark.parametrize(
-    "judge", [Safety(name="safe"), RelevanceToQuery(name="apt"), Guidelines(name="kind", guidelines="Be kind.")]
+    "judge", few([Guidelines(name="kind", guidelines="Be kind."), Safety(name="safe"), RelevanceToQuery(name="apt")])
 )
 def test_a_judge_that_mlflow_brings_is_measured_itself_as_a_run_and_exported(
     judge: Any, uri: str, singles: Suite, monkeypatch: pytest.MonkeyPatch
@@ -408,6 +409,7 @@ def test_what_is_neither_a_run_nor_a_scorer_is_refused(uri: str):
             jrh.status(wrong, tracking_uri=uri)
 
 
+@pytest.mark.slow
 def test_an_exported_jury_is_what_its_judges_are(
     uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):

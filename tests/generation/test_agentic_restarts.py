@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jrh_mlflow.engine.journal import open_journal
+from tests.cases import few
 from tests.generation.agent_tools import LABELS, MARKS, PRICES, AgentPlayer, booking_log, edited, run, steps
 from tests.loopback import LoopbackServer, Reply
 from tests.processes import Forked
@@ -151,7 +152,7 @@ run(log, LoopbackServer(port=int(port)), store, journal=journal, concurrency={AT
 """
 
 
-@pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("ends", few([signal.SIGKILL, signal.SIGINT]))
 def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
     ends: signal.Signals, store_uri: str, tmp_path: Path
 ) -> None:

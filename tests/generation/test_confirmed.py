@@ -21,6 +21,7 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb.rewording import reworded_or_same
+from tests.cases import few
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, compared, rows, run
 from tests.loopback import LoopbackServer, Reply
 
@@ -93,7 +94,7 @@ def settings_of(tests: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tests", REWRITING, ids="+".join)
-@pytest.mark.parametrize("how", MISBEHAVIOUR)
+@pytest.mark.parametrize("how", few(MISBEHAVIOUR, quick=2))
 def test_a_misbehaving_generator_makes_no_item_of_any_rewriting_test(how: str, tests: list[str]) -> None:
     def generator(brief: str, temperature: float | None) -> str:
         return MISBEHAVIOUR[how](original_of(brief))

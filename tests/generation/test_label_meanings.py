@@ -137,6 +137,7 @@ def test_numbers_of_a_column_are_a_scale_with_a_note_unless_they_are_listed_as_l
     assert {item.ordinal for item in nominal.suite.items} == {False}
 
 
+@pytest.mark.slow
 def test_three_numbers_that_are_labels_are_measured_compared_and_voted_on_as_labels(store_uri: str) -> None:
     data = rows(6, levels=("0", "1", "2"))
     where: dict[str, Any] = {"tracking_uri": store_uri, "experiment": "tests", "progress": False, "traces": "none"}

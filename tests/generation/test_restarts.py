@@ -117,6 +117,7 @@ def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: st
     assert again.metrics["calls/cached"] > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_settles_what_is_in_flight_and_marks_the_run(store_uri: str, tmp_path: Path) -> None:
     player, journal = Player(rows(12), tests=TESTS), str(tmp_path / "stopped.db")
     with LoopbackServer(reply=player, latency=0.2) as server:

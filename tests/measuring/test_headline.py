@@ -314,6 +314,7 @@ def test_every_headline_axis_of_the_interface_is_declared_at_its_axis() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_parent_of_a_shift_logs_what_a_criterion_buys_and_costs(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,6 +438,7 @@ def test_runs_of_both_settings_are_compared_and_vote_together(
     assert "jury/accuracy/rate" in panel.metrics
 
 
+@pytest.mark.slow
 def test_trials_of_a_sweep_keep_their_own_metrics_and_are_chosen_by_numbers_that_are_not_logged(
     store_uri: str, pairs: jrh.Suite
 ) -> None:

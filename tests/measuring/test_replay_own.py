@@ -26,6 +26,7 @@ from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.spreadsheets import write_table
+from tests.cases import few
 from tests.generation.tools import rows
 from tests.readings import asked
 
@@ -138,7 +139,10 @@ def recorded(kind: str) -> Recorded:
     return Recorded(suite, calls_frame(asked(moody, suite)))
 
 
-@pytest.mark.parametrize("kind", ["pairs", "single responses of known level", "reliability, two labels", "transcripts"])
+COME_AGAIN = ["pairs", "reliability, two labels", "single responses of known level", "transcripts"]
+
+
+@pytest.mark.parametrize("kind", few(COME_AGAIN, quick=2))
 def test_every_number_of_a_run_comes_again(kind: str, evaluated: Callable[[str], Evaluation], store_uri: str) -> None:
     first = evaluated(kind)
     (again,) = replay_each(f"runs:/{first.run_id}", tracking_uri=store_uri, experiment="own records")
@@ -168,7 +172,7 @@ def test_a_file_of_calls_and_the_suite_give_every_number_categories_too(
     assert numbers(filed) == pytest.approx(numbers(first), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(KINDS, quick=3))
 def test_every_form_of_a_file_of_calls_is_read_alike(kind: str, tmp_path: Path) -> None:
     calls, labels = recorded(kind).calls, recorded(kind).suite.labels
     measured = jrh.measure(calls, labels=labels, n_resamples=20).to_dict()
@@ -220,7 +224,7 @@ LOGGED_AGAIN = {"words": "csv", "transcripts": "parquet"}
 """Of these runs are made, which takes a second; of the others the numbers alone."""
 
 
-@pytest.mark.parametrize("kind", TOLD)
+@pytest.mark.parametrize("kind", few(TOLD, quick=3))
 def test_records_tell_their_labels_and_give_every_number_again_without_the_suite(
     kind: str, store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,7 @@ from jrh_mlflow.judges.scripted import every_shortcut
 from jrh_mlflow.measuring.suite_audit import HIGH, MATCHED, ShortcutReading, SuiteAudit, audit_suite
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.tasks import Task, built_in_tasks
+from tests.cases import few
 
 TASKS = ("box", "bill", "cake", "desk", "gift", "lamp", "note", "pan", "rug", "sofa", "tent", "vase")
 TOLD = "The {task} comes on 11 March, and it will be in good order."
@@ -63,7 +64,7 @@ def test_the_papers_ladder_is_climbed_by_counting_words():
     assert (audit.failed, audit.judged, audit.giveaways) == ([], [], ())
 
 
-@pytest.mark.parametrize("name", ["datasheet", "datasheet-short", "pointwise-datasheet"])
+@pytest.mark.parametrize("name", few(["datasheet-short", "pointwise-datasheet", "datasheet"], quick=2))
 def test_no_shortcut_pays_on_the_matched_ladder_of_a_built_in_suite(name):
     """In either direction, pooled over delta; the other conditions are left out to be quick."""
     suite = jrh.load_suite(name)

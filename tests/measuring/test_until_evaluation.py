@@ -269,6 +269,7 @@ def test_arms_of_a_shift_stop_each_by_itself(suite: jrh.Suite, store_uri: str) -
     assert any("raw_false_preference" in key for key in shift.metrics)
 
 
+@pytest.mark.slow
 def test_stopped_runs_are_compared_voted_on_and_replayed_on_what_they_share(suite: jrh.Suite, store_uri: str) -> None:
     rules = ["raw_false_preference <= 0.5", "target_sensitivity/delta_1 >= 0.6"]
     first, second = (

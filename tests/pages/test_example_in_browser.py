@@ -157,6 +157,7 @@ def test_pages_of_every_kind_are_clean_in_light_dark_and_on_a_phone(url: str, ru
         assert not errors
 
 
+@pytest.mark.slow
 def test_mlflows_own_pages_list_every_judge_evaluation_and_that_of_a_run_leads_to_ours_and_back(
     url: str, runs: list[Run]
 ) -> None:

@@ -359,6 +359,7 @@ def test_in_a_browser_two_ticks_compare_and_a_strangers_datasheet_does_nothing(c
     assert page.evaluate("window.origin") == "null"
 
 
+@pytest.mark.slow
 def test_in_a_browser_the_reviewer_of_the_link_is_taken_once_and_remembered(tmp_path, browser):
     with served(ten(tmp_path / "suite")) as link:
         page = browser.new_page()

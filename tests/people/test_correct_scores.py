@@ -10,6 +10,7 @@ from scipy.special import ndtr
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.corrected_rates import calibrated
+from tests.cases import few
 from tests.people.arrays import correct_rate
 
 
@@ -75,7 +76,7 @@ def test_a_cluster_is_in_one_part_of_the_cross_fit() -> None:
     assert calibrated(scores, scores, human)[1][-2:].max() == 1
 
 
-@pytest.mark.parametrize(("rate", "n"), [(0.9, 200), (0.95, 300)])
+@pytest.mark.parametrize(("rate", "n"), few([(0.9, 200), (0.95, 300)]))
 def test_the_calibrated_score_covers_and_needs_fewer_labels_than_its_verdict(rate, n) -> None:
     rng, held, widths = np.random.default_rng(11), [], []
     for at in range(80):

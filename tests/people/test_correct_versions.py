@@ -56,6 +56,7 @@ def test_two_versions_alone_are_as_in_a_family() -> None:
     assert found.differences["told_apart"][0] == (found.estimate.ci_low > 0)
 
 
+@pytest.mark.slow
 def test_equal_versions_are_seldom_told_apart() -> None:
     rng, any_told, one_by_one = np.random.default_rng(21), [], []
     for _ in range(15):

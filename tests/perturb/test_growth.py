@@ -15,6 +15,7 @@ import jrh_mlflow.perturb
 from jrh_mlflow.perturb import checks, remarks
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.unwrapping import unwrap
+from tests.cases import few
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
 from tests.perturb.regex_steps import steps
@@ -132,7 +133,7 @@ def _attempt(name: str, text: str) -> Callable[[], Any]:
     return lambda: attempt(RULES[name], target, SIMILARITY)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", few(RULES, quick=6))
 def test_twice_the_text_is_twice_the_work_of_a_rule_and_its_checks(name, work):
     """On texts of every shape."""
     growth = {

@@ -220,6 +220,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, serve: Serve, visit: Open) -> 
     assert page.locator("main b, main i, main u, main a, main iframe, main svg, main img").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [pytest.param("one line\n", marks=pytest.mark.slow), "\u202e!"])
 def test_five_megabytes_open_in_parts_and_can_be_decided(tmp_path: Path, serve: Serve, visit: Open, line: str) -> None:
     text = line * (5 * 2**20 // len(line.encode()))

@@ -106,6 +106,7 @@ def test_the_interval_of_a_share_holds_and_wilson_on_the_calls_would_not(n_calls
     assert coverage.PART.failures(cells)[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing(small) -> None:
     def found(apply):
         checks = measured(small, n_seeds=2, n_resamples=2, seed=7, apply=apply)

@@ -160,6 +160,7 @@ def test_more_tasks_tell_more_than_more_calls_on_each() -> None:
     assert more < again < once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rates", "icc", "layout"),
     [((0.1, 0.5), 0.0, Layout(((1, 1),))), ((0.9, 0.5), 0.6, TWO_OF_THREE)],
@@ -178,6 +179,7 @@ def test_the_planned_tasks_tell_two_judges_apart_with_the_power_asked_for(
     assert simulated_power(a, b, layout, n_tasks - 1) < 0.83
 
 
+@pytest.mark.slow
 def test_a_small_difference_of_many_tasks_is_planned_too() -> None:
     a, b = (Spread(rate=rate, icc=0.3, repeat=0.5) for rate in (0.5, 0.4))
     n_tasks = tasks_for_difference(a, b, TWELVE)

@@ -23,6 +23,7 @@ from jrh_mlflow.suites.tasks import (
     task_language,
     translated_tasks,
 )
+from tests.cases import few
 
 OTHERS = tuple(code for code in LANGUAGES if code != "en")
 TASKS = [task for code in OTHERS for task in built_in_tasks(code)]
@@ -93,7 +94,7 @@ def ladder_readings(name: str) -> dict[tuple[str, str, str], float]:
     return {(one.shortcut, one.direction, one.condition): one.estimate.value for one in audit.readings}
 
 
-@pytest.mark.parametrize("code", OTHERS)
+@pytest.mark.parametrize("code", few(OTHERS))
 def test_no_shortcut_pays_on_the_matched_ladder_and_those_that_pay_on_the_plain_one_pay_as_in_english(code):
     """A shortcut that cannot see a language would pass by its coin: it must see there what it sees in English."""
     english, other = ladder_readings("datasheet-en"), ladder_readings(f"datasheet-{code}")

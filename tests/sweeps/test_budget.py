@@ -92,6 +92,7 @@ def test_a_quote_counts_configurations_judges_and_different_calls() -> None:
     assert quoted.grid_worst_usd > quoted.grid_usd
 
 
+@pytest.mark.slow
 def test_a_cap_that_pays_for_no_answer_is_refused_with_exit_code_3_and_the_sum_that_does(
     store_uri: str, tmp_path: Path
 ) -> None:

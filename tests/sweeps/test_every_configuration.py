@@ -111,6 +111,7 @@ def test_a_screen_names_every_configuration_with_its_number_or_the_reason_of_non
     assert len(unpriced) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_prints_what_was_measured_what_is_missing_and_how_to_go_on(
     command: list[str], tmp_path: Path, store_uri: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

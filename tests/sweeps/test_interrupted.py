@@ -36,6 +36,7 @@ def asked(file: Path) -> list[tuple[int, str]]:
     return [(int(pid), model) for pid, model in (line.split() for line in lines)]
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_sweep_and_when_both_are_killed_it_goes_on_where_it_was(
     tmp_path: Path, store_uri: str
 ) -> None:

@@ -9,6 +9,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring import evaluation
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.sweeps.space import COST, RELIABILITY, check_names, metric_names
+from tests.cases import few
 
 TESTS = ("baseline", "typos", "stochastic_stability", "synthetic_ordinal", "error_injection_1", "error_injection_2")
 
@@ -52,7 +53,11 @@ SUITES = {
 }
 
 
-@pytest.mark.parametrize(("name", "replicates"), [("pairs", 1), ("several scales", 1), *((name, 2) for name in SUITES)])
+OF_ALL_KINDS = [("pairs", 1), ("several scales", 2), ("two labels", 2)]
+OTHERS = [("several scales", 1), *((name, 2) for name in SUITES if (name, 2) not in OF_ALL_KINDS)]
+
+
+@pytest.mark.parametrize(("name", "replicates"), few([*OF_ALL_KINDS, *OTHERS], quick=3))
 def test_every_metric_of_a_run_has_a_known_name(
     name: str, replicates: int, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

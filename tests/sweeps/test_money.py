@@ -24,6 +24,7 @@ from jrh_mlflow.sweeps.stages import Affordable
 from jrh_mlflow.sweeps.study import open_study, quiet
 from jrh_mlflow.sweeps.sweep import join_sweep, price_sweep, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
+from tests.cases import few
 from tests.loopback import Faults, LoopbackServer, Reply
 from tests.waiting import wait_until
 
@@ -142,12 +143,14 @@ def whole(suite: jrh.Suite, store_uri: str, tmp_path_factory: pytest.TempPathFac
         yield Whole(server, swept(own, suite, store_uri, max_usd=5000.0, **where), where)
 
 
+@pytest.mark.slow
 def test_requests_that_were_turned_away_are_in_no_books(whole: Whole, store_uri: str) -> None:
     assert whole.done.best is not None
     assert whole.server.counts["rate_limited"] > 0
     check_books(whole.server, whole.done, store_uri, whole.where)
 
 
+@pytest.mark.slow
 def test_whatever_the_cap_there_is_an_answer_with_held_out_readings_or_a_refusal_before_the_first_call(
     whole: Whole, bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
@@ -223,7 +226,7 @@ def rated_and_partly_answered(server: Bank, suite: jrh.Suite, store_uri: str, wh
     return swept(own, suite, store_uri, early_stop=True, max_replicates=2, max_usd=5000.0, **where)
 
 
-@pytest.mark.parametrize("scenario", [errors_with_a_bill, rated_and_partly_answered])
+@pytest.mark.parametrize("scenario", few([errors_with_a_bill, rated_and_partly_answered]))
 def test_the_parent_has_the_calls_tokens_and_dollars_that_the_server_has(
     scenario: Scenario, bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_the_parent_has_the_calls_tokens_and_dollars_that_the_server_has(
     check_books(bank, done, store_uri, where)
 
 
+@pytest.mark.slow
 def test_calls_whose_cost_nobody_told_are_counted_beside_the_dollars_that_are_known(
     bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
@@ -250,6 +254,7 @@ def test_calls_whose_cost_nobody_told_are_counted_beside_the_dollars_that_are_kn
         assert journal.spent_micro(f"sweep:{done.study}") >= bank.billed_micro
 
 
+@pytest.mark.slow
 def test_a_capped_sweep_that_a_signal_ended_goes_on_with_what_was_set_aside(
     bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
@@ -267,6 +272,7 @@ def test_a_capped_sweep_that_a_signal_ended_goes_on_with_what_was_set_aside(
     check_books(bank, done, store_uri, where)
 
 
+@pytest.mark.slow
 def test_workers_of_a_capped_sweep_start_one_after_the_other_and_never_spend_what_another_one_set_aside(
     bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
@@ -323,6 +329,7 @@ def test_a_missing_key_is_told_before_the_parent_run_with_the_model_and_the_vari
         assert is_new
 
 
+@pytest.mark.slow
 def test_a_sweep_of_reliability_tests_keeps_its_cap_and_its_books_with_errors_on_the_way(
     bank: Bank, store_uri: str, tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_configuration_that_breaks_a_constraint_where_it_is_read_is_not_named(
     assert f"**{first.split('dark_current')[0]}" in run.data.tags["mlflow.note.content"]
 
 
+@pytest.mark.slow
 def test_a_sweep_minimises_a_threshold_that_is_censored_on_either_side(store_uri: str) -> None:
     suite = jrh.datasheet_suite(design="paper", n_tasks=4, depth=2)
     judges = {"left": jrh.scripted.Oracle(), "right": jrh.scripted.AlwaysFirst()}

@@ -170,6 +170,7 @@ def wait_for(site: Site, who: str, n_calls: int, *processes: subprocess.Popen[st
     raise AssertionError(f"{who} did not ask {n_calls} calls: {told}")
 
 
+@pytest.mark.slow
 def test_two_processes_share_trials_answers_and_one_cap_and_a_killed_one_loses_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -425,6 +425,7 @@ def test_a_cap_that_pays_for_nothing_is_refused_before_anything_is_asked(prompte
         jrh.repair(run, max_usd=1, require="padding_leen <= 0.5", **options)
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_policy_and_the_alias_stays_where_its_rule_is_not_shown_to_hold(prompted, tmp_path: Path):
     run, options, _ = prompted
     policy = tmp_path / "repair.yaml"

@@ -57,6 +57,7 @@ def test_a_grid_is_run_whole_and_each_configuration_once() -> None:
     assert run_all(trials, 99) == []
 
 
+@pytest.mark.slow
 def test_workers_on_one_file_never_take_the_same_trial(tmp_path: Path) -> None:
     storage, n_workers, n_rounds = f"sqlite:///{tmp_path}/study.db", 4, 6
     at_once = threading.Barrier(n_workers, timeout=30)
@@ -82,6 +83,7 @@ def test_workers_on_one_file_never_take_the_same_trial(tmp_path: Path) -> None:
     assert sorted(taken) == list(range(n_workers * n_rounds))
 
 
+@pytest.mark.slow
 def test_the_sampler_finds_the_front_sooner_than_chance() -> None:
     found, n_trials = 0, 40
     for seed in range(2):

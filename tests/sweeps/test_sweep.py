@@ -187,6 +187,7 @@ def test_what_breaks_a_constraint_is_never_on_the_front_and_an_unknown_price_fai
         jrh.sweep(jrh.Space(choices={"model": ["free"]}, judge=judge), small, **where)
 
 
+@pytest.mark.slow
 def test_other_objectives_need_no_price(small: jrh.Suite, store_uri: str) -> None:
     judges = {"tie": jrh.scripted.AlwaysTie(), "first": jrh.scripted.AlwaysFirst(), "oracle": jrh.scripted.Oracle()}
     goals = {"dark_current/rate": "minimize", "target_sensitivity/delta_1/rate": "maximize"}
@@ -263,6 +264,7 @@ def test_a_suite_of_reliability_tests_is_swept_too(store_uri: str) -> None:
     assert done.operating == []
 
 
+@pytest.mark.slow
 def test_replicates_go_where_the_front_is_undecided_and_criteria_trace_a_curve(
     suite: jrh.Suite, store_uri: str
 ) -> None:

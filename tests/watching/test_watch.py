@@ -15,6 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.watching import watch
 from jrh_mlflow.watching.watch import LookUnderWayError
+from tests.cases import few
 from tests.comparing.test_compare import pointwise_suite
 from tests.loopback import LoopbackServer
 from tests.people.command import jrh as command
@@ -80,6 +81,7 @@ def test_a_judge_that_drifts_is_found_and_its_own_run_says_so(store_uri: str, ca
     assert again.n_looks == 0
 
 
+@pytest.mark.slow
 def test_a_noisy_judge_that_does_not_change_stays_unchanged(store_uri: str, capsys: Any) -> None:
     run_id = evaluated(jrh.scripted.Drifting(noise=0.3), store_uri)
     done = looks(run_id, store_uri, 4)
@@ -136,6 +138,7 @@ def test_of_two_looks_at_one_moment_the_second_asks_nothing(store_uri: str) -> N
     assert refused[0].exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_look_that_one_elsewhere_has_overtaken_is_not_counted(store_uri: str, monkeypatch: Any) -> None:
     elsewhere: list[str] = []
 
@@ -185,7 +188,7 @@ def sessions(n: int, answer: str, name: str) -> None:
             mlflow.update_current_trace(metadata={"mlflow.trace.session": f"{name}-{number}"})
 
 
-@pytest.mark.parametrize(("judge_moves", "application_moves"), [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize(("judge_moves", "application_moves"), few([(True, True), (False, True), (True, False)]))
 def test_with_traces_the_judge_is_told_from_the_application(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, judge_moves: bool, application_moves: bool
 ) -> None:

@@ -48,6 +48,7 @@ def test_the_threshold_finds_where_the_cheap_judge_is_wrong(sure):
     assert (found.cheap_usd_per_1k, found.strong_usd_per_1k) == (pytest.approx(1.0), pytest.approx(10.0))
 
 
+@pytest.mark.slow
 def test_the_threshold_of_a_half_is_chosen_on_the_other():
     # Confidence that says nothing: what is chosen on one half is luck, and the report does not share it.
     gains = []

@@ -163,6 +163,7 @@ def test_a_cascade_is_found_by_judge_and_by_run_and_reads_the_logged_confidence(
     assert "### Cascade" in done.to_markdown()
 
 
+@pytest.mark.slow
 def test_the_same_jury_twice_is_the_same_jury(done, runs, store_uri):
     again = jrh.jury(six(runs), tracking_uri=store_uri, cascade=["j0", "j5"], log=False)
     assert again.run_id is None

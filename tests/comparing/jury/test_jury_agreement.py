@@ -9,6 +9,7 @@ import pytest
 from jrh_mlflow.comparing.jury.votes import agreement_matrix, effective_votes, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import Resampling
+from tests.cases import few
 from tests.comparing.jury.jury_tools import erring, error_table, family, family_errors, table_of
 
 
@@ -25,7 +26,7 @@ def inside(reading: Estimate, value: float) -> bool:
     return reading.cluster_low < value < reading.cluster_high
 
 
-@pytest.mark.parametrize("copies", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("copies", few([0.6, 0.3, 0.8]))
 def test_six_judges_of_one_family_read_the_known_correlation_and_number_of_votes(copies):
     rho = copies**2
     found = effective_votes(votes(family(6, 1500, copies=copies, error=0.25, seed=2)))

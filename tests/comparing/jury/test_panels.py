@@ -55,6 +55,7 @@ def test_a_panel_of_one_is_its_judge_whatever_the_rule(rule):
     assert number(panel_readings(table, panel_answer(table, ["a"]))["accuracy"]) == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_three_independent_judges_are_right_as_often_as_condorcet_says():
     p, n = 0.75, 20_000
     rng = np.random.default_rng(1)

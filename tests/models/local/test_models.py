@@ -113,6 +113,7 @@ def test_a_model_uses_the_cores_it_may_use_a_containers_share_included(
     assert server.threads() == 3
 
 
+@pytest.mark.slow
 def test_no_more_calls_are_in_flight_than_the_model_has_slots(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = jrh.PromptedJudge(MODEL)
     assert local_models(judge, Generator("openai/x"), None) == [MODEL]

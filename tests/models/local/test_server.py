@@ -21,6 +21,7 @@ from jrh_mlflow.models.local.server import Served, served
 from jrh_mlflow.models.local.weights import read_head
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request
+from tests.cases import few
 from tests.models.local.tools import MODEL, serving
 from tests.models.transport_tools import send
 from tests.processes import Forked
@@ -90,6 +91,7 @@ def test_a_text_longer_than_the_context_is_an_outcome_of_its_own(smollm2: Path) 
     assert raised.value.kind == "too_long"
 
 
+@pytest.mark.slow
 def test_a_server_that_died_is_started_again(smollm2: Path) -> None:
     first = served(MODEL)
     first.process.kill()
@@ -167,6 +169,7 @@ def test_a_file_that_was_cut_is_told_from_a_whole_one(keep: int, text: str, smol
         pass
 
 
+@pytest.mark.slow
 def test_a_file_that_the_library_refuses_says_so_and_leaves_no_process(smollm2: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.gguf"
     odd.write_bytes(smollm2.read_bytes().replace(b"llama", b"lamma"))
@@ -182,7 +185,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", few([signal.SIGKILL, signal.SIGINT]))
 def test_the_server_ends_with_its_process_however_that_ends(how: signal.Signals, smollm2: Path) -> None:
     with Forked(HOLDER, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         assert holder.stdout is not None

@@ -26,6 +26,7 @@ from jrh_mlflow.suites.suite import read_suite
 from jrh_mlflow.text import hashed
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.store import Store
+from tests.cases import few
 from tests.loopback import LoopbackServer
 from tests.readings import asked
 
@@ -155,7 +156,7 @@ def artifact(done: jrh.Evaluation, uri: str, name: str, to: Path) -> Path:
     return Path(MlflowClient(tracking_uri=uri).download_artifacts(done.run_id, name, str(to)))
 
 
-@pytest.mark.parametrize("make", [private_pairs, private_responses, private_transcripts])
+@pytest.mark.parametrize("make", few([private_pairs, private_transcripts, private_responses], quick=2))
 def test_no_private_text_is_in_the_store_with_every_call_a_trace(store: str, make: Any, tmp_path: Path) -> None:
     suite = make()
     done = jrh.evaluate(talkative(), suite, tracking_uri=store, texts=False, traces="all", concurrency=1, **WHERE)
@@ -215,6 +216,7 @@ class Broken(jrh.scripted.AlwaysFirst):
         raise RecipeError(f"{CANARY} broke it")
 
 
+@pytest.mark.slow
 def test_a_sweep_without_texts_keeps_them_and_its_reasons_out(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     def judge(choice: dict[str, Any]) -> Any:
         return Broken() if choice["kind"] == "broken" else lambda _: jrh.Answer("1", rationale=CANARY)

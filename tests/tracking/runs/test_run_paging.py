@@ -49,6 +49,7 @@ def test_runs_of_old_experiments_are_found_beyond_the_first_page_of_experiments(
     assert asked in {one.run.run_id for one in run_list(crowded.uri, RunQuery(suite="a" * 64)).rows}
 
 
+@pytest.mark.slow
 def test_runs_are_read_to_the_last_page_and_stay_newest_first_over_all_experiments(store_uri, tmp_path, monkeypatch):
     monkeypatch.setattr(run_suites, "_RUNS_AT_ONCE", 2)
     monkeypatch.setattr(run_suites, "_EXPERIMENTS_AT_ONCE", 1)

@@ -232,7 +232,9 @@ def test_of_processes_that_make_one_dataset_at_once_all_end_with_the_same(
 
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
-@pytest.mark.parametrize("make", [few, singles], ids=["pairs", "singles"])
+@pytest.mark.parametrize(
+    "make", [pytest.param(few, id="pairs"), pytest.param(singles, id="singles", marks=pytest.mark.slow)]
+)
 def test_mlflow_evaluates_a_measured_judge_on_the_records_with_the_requests_that_measured_it(
     make: Any, records: Any, store_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -257,6 +259,7 @@ def test_mlflow_evaluates_a_measured_judge_on_the_records_with_the_requests_that
     assert frame[f"{scorer.name}/value"].notna().all()
 
 
+@pytest.mark.slow
 def test_two_processes_that_write_one_suite_at_once_leave_one_whole_dataset(store_uri: str, tmp_path: Path) -> None:
     suite = few(0, 20)
     suite.save(tmp_path / "suite")
