@@ -215,6 +215,7 @@ def server(monkeypatch):
         yield running
 
 
+@pytest.mark.slow
 def test_a_generator_writes_what_no_part_says_and_nothing_is_paid_twice(server, pairs, logged):
     judge = jrh.PromptedJudge("openai/judge")
     assert not jrh.attack(judge, pairs, **logged, log=False).breakable

@@ -140,6 +140,7 @@ def test_natural_pairs_become_a_suite(jrh: Jrh, tmp_path: Path, store_uri: str) 
     assert json.loads(done.out)[0]["metrics"]["natural/accuracy/rate"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_suite_of_a_run_comes_from_the_store_that_was_named(jrh: Jrh, store_uri: str) -> None:
     asked = (
         "evaluate",

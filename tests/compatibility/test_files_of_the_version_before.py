@@ -350,6 +350,7 @@ def test_the_arms_of_a_criterion_shift_of_then_are_compared(server: str) -> None
     assert "Qwen32B_strict (simulated)" in done.to_markdown()
 
 
+@pytest.mark.slow
 def test_a_run_of_then_is_compared_with_one_of_today(server: str, tmp_path: Path) -> None:
     judge = jrh.scripted.Grader(name="today", accuracy=0.7, seed=3)
     done = jrh.evaluate(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import few
 from tests.ledger import EVERY, NEEDS_STORE, ROWS, SILENT, WAYS, cell
 
 pytestmark = pytest.mark.usefixtures("without_back_off")
@@ -38,7 +39,13 @@ ANSWERED = ("text", "text in parts", "429", "500")
 LOST = tuple(row for row in ROWS if row not in ANSWERED + SILENT)
 
 
-@pytest.mark.parametrize("rows", [ANSWERED, LOST, SILENT], ids=["answered", "lost", "silent"])
+@pytest.mark.parametrize(
+    "rows",
+    few(
+        [pytest.param(LOST, id="lost"), pytest.param(ANSWERED, id="answered"), pytest.param(SILENT, id="silent")],
+        quick=2,
+    ),
+)
 @pytest.mark.parametrize("way", NEEDS_STORE)
 def test_the_bill_of_a_run_in_which_attempts_end_in_every_way(
     way: str, rows: tuple[str, ...], tmp_path: Path, store_uri: str

@@ -54,6 +54,7 @@ from jrh_mlflow.sweeps.space import picked
 from jrh_mlflow.tracking.runs.keys import without_partial
 from jrh_mlflow.tracking.runs.store import Store
 from tests import once, processes
+from tests.cases import few
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
@@ -579,7 +580,7 @@ def evaluate_twice_at_once(server: LoopbackServer, journal: str) -> list[list[li
     return [[line.split("\t") for line in output.splitlines()] for output in outputs]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", few(BACKENDS))
 def test_two_processes_on_the_same_calls_pay_each_once_and_read_the_same_answers(tmp_path: Path, backend: str) -> None:
     # Another verdict with each call, as of models that are not deterministic.
     turns = itertools.cycle(["A", "B", "tie"])
@@ -828,7 +829,7 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv.pop(1) == "nohup" else s
 """
 
 
-@pytest.mark.parametrize("nohup", [False, True])
+@pytest.mark.parametrize("nohup", few([True, False]))
 def test_a_terminal_that_is_gone_costs_nothing_and_nohup_goes_on(store_uri: str, nohup: bool) -> None:
     master, slave = os.openpty()
     asked = threading.Semaphore(0)
@@ -959,7 +960,7 @@ def asked_outcomes(server: LoopbackServer) -> list[str]:
 
 
 @pytest.mark.usefixtures("quick_probes")
-@pytest.mark.parametrize("fault", [error_reply(503, "Overloaded."), Reply(text="x", cut=True)])
+@pytest.mark.parametrize("fault", few([error_reply(503, "Overloaded."), Reply(text="x", cut=True)]))
 def test_an_outage_in_the_middle_loses_nothing(fault: Reply) -> None:
     asked = itertools.count(1)
     # More failures than all workers together have attempts.
@@ -1157,8 +1158,10 @@ def test_a_disk_that_fills_up_while_logging_ends_the_run_as_failed_and_can_be_co
 
 @pytest.mark.parametrize(
     ("model", "variable"),
-    [("hosted_vllm/m", "HOSTED_VLLM_API_BASE"), ("deepseek/m", "DEEPSEEK_API_BASE")],
-    ids=["direct", "litellm"],
+    [
+        pytest.param("hosted_vllm/m", "HOSTED_VLLM_API_BASE", id="direct"),
+        pytest.param("deepseek/m", "DEEPSEEK_API_BASE", id="litellm", marks=pytest.mark.slow),
+    ],
 )
 def test_a_second_server_is_never_measured_from_the_answers_of_the_first(
     model: str, variable: str, store_uri: str, monkeypatch: pytest.MonkeyPatch

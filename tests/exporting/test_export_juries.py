@@ -170,6 +170,7 @@ def test_a_weighted_jury_in_use_has_the_weights_of_all_units(runs, store_uri):
     assert spec["panel"]["weights"] == [done.report.seats[name].weight for name in MODELS]
 
 
+@pytest.mark.slow
 def test_a_jury_that_was_not_logged_is_warned_of_or_refused_and_its_feedback_names_the_runs_of_its_judges(
     unlogged, runs, store_uri
 ):

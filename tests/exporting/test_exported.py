@@ -530,6 +530,7 @@ def test_a_timeout_of_mlflows_ends_the_row_and_a_key_that_a_model_repeats_is_bla
     server._loop.call_soon_threadsafe(released.set)
 
 
+@pytest.mark.slow
 def test_forty_threads_share_one_session_and_each_gets_its_own_answer(server: LoopbackServer) -> None:
     def reply(body: Any) -> str:
         text = body["messages"][-1]["content"]

@@ -168,6 +168,7 @@ def test_a_run_is_stale_when_this_version_has_other_prompts(
     assert said(june, tracking_uri=uri) == ("stale", {"prompt"})
 
 
+@pytest.mark.slow
 def test_a_run_is_stale_when_the_alias_of_its_prompt_moved_and_not_when_it_came_back(
     uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):

@@ -32,6 +32,7 @@ from jrh_mlflow.tracking.judges.judge_registry import active_store
 from jrh_mlflow.tracking.judges.scorer_facts import specification
 from jrh_mlflow.tracking.judges.scorers import scorer_fields
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 from tests.mlflow_features import before
 from tests.servers import free_port, running_server
@@ -204,14 +205,14 @@ TRANSCRIPT = (
 
 @pytest.mark.parametrize(
     ("items", "words"),
-    [
+    few([
         ([{"kind": "response", "response": f"text {n}", "answers": ("1", "2", "3", "4", "5"), "expected": "3"}
           for n in range(6)], ("2", "4")),
         ([{"kind": "response", "response": f"text {n}", "answers": LABELS, "ordinal": True, "expected": "fair"}
           for n in range(6)], ("poor", "good")),
         ([{"kind": "transcript", "transcript": (*TRANSCRIPT, Message(role="assistant", content=f"It is {n}."))} |
           {"answers": ("no", "yes"), "expected": "no"} for n in range(6)], ("no", "yes")),
-    ],
+    ]),
     ids=["scale of numbers", "scale of words", "transcripts"],
 )  # fmt: skip
 def test_responses_and_transcripts_make_the_round_trip(

@@ -80,6 +80,7 @@ def test_texts_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.metrics["generate/items"] > 0
 
 
+@pytest.mark.slow
 def test_edited_transcripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = agent_tools.booking_log(tmp_path / "booking.eval", n=2)
     moody = Moody(agent_tools.AgentPlayer())

@@ -134,6 +134,7 @@ def test_ctrl_c_settles_what_is_in_flight_and_marks_the_run(store_uri: str, tmp_
     assert latest.info.status == "KILLED"
 
 
+@pytest.mark.slow
 def test_the_cap_covers_both_models_is_never_exceeded_and_a_higher_one_continues(store_uri: str) -> None:
     prices = {WRITER: (1000.0, 2000.0), CHECKER: (1000.0, 2000.0)}
     player = Player(rows(8), tests=TESTS)

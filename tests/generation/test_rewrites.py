@@ -243,6 +243,7 @@ def test_a_callable_may_validate_and_none_may_too() -> None:
     assert {item.meta["validator"] for item in unasked.suite.items if item.condition != "baseline"} == {"not asked"}
 
 
+@pytest.mark.slow
 def test_a_suite_made_by_a_model_is_evaluated_by_a_judge(store_uri: str) -> None:
     player = Player(rows(2), tests=["label_flip", "format_invariance_1"])
 

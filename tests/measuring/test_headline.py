@@ -427,6 +427,7 @@ def test_recorded_judgments_log_as_many_as_is_asked_for(store_uri: str, few: jrh
     assert run_of(store_uri, every.run_id).metrics == every.logged == every.metrics
 
 
+@pytest.mark.slow
 def test_runs_of_both_settings_are_compared_and_vote_together(
     evaluate: Evaluate, report: jrh.Evaluation, store_uri: str
 ) -> None:

@@ -105,6 +105,7 @@ def test_the_two_orders_of_equal_texts_are_two_calls(store_uri: str) -> None:
         assert list(again.calls["outcome"]) == ["verdict", "tie"]
 
 
+@pytest.mark.slow
 def test_faults_cost_time_and_never_an_item(small: jrh.Suite, store_uri: str) -> None:
     faults = Faults(rate_limited=0.1, server=0.05, cut=0.05, malformed=0.05)
     with LoopbackServer(reply=first_or_tie, faults=faults, seed=3) as server:
@@ -320,6 +321,7 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
         assert journal.summary().answered == total
 
 
+@pytest.mark.slow
 def test_ctrl_c_settles_what_is_in_flight_and_says_how_to_continue(small: jrh.Suite, store_uri: str) -> None:
     with LoopbackServer(reply=first_or_tie, latency=0.1) as server:
         child = Forked(CHILD, server.url, Path("stopped.db").resolve(), stderr=subprocess.PIPE, text=True)

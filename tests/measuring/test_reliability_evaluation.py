@@ -118,6 +118,7 @@ def part_of(suite: jrh.Suite, *conditions: str, n: int = 20) -> jrh.Suite:
 # The two ways through.
 
 
+@pytest.mark.slow
 def test_a_csv_of_twenty_rows_becomes_a_suite_and_the_oracle_is_right_everywhere(offline: Made) -> None:
     conditions = offline.suite.manifest["conditions"]
     assert conditions == {"baseline": 20, **dict.fromkeys((*TESTS, STABILITY[0]), 20), STABILITY[1]: 5}
@@ -357,6 +358,7 @@ def test_a_service_that_answers_nothing_ends_with_code_four_however_few_calls_th
 # Two judges side by side.
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_suite_are_compared_and_the_better_one_is_told_apart(
     offline: Made, store_uri: str, tmp_path: Path
 ) -> None:

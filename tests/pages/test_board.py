@@ -324,6 +324,7 @@ def test_more_judges_than_a_page_has_room_for_are_compared_part_by_part(client, 
     assert f"differ?{urlencode({'run': chosen}, doseq=True)}" in page
 
 
+@pytest.mark.slow
 def test_a_page_of_many_judges_leads_to_its_figures_and_exploratory_differences(client, judged, monkeypatch):
     chosen = list(judged.values())
     few = page_of(client, "compare", run=chosen)

@@ -266,6 +266,7 @@ def test_every_tile_of_a_reliability_page_leads_to_calls_that_say_its_value_and_
     assert {item.partition("/")[2] for item in items_of(lowest)} == {"typos"}
 
 
+@pytest.mark.slow
 def test_the_calls_behind_a_comparison_of_runs_with_other_replicates_say_how_many_were_compared(client, store_uri):
     options: dict[str, Any] = {
         "experiment": "replicated",

@@ -164,7 +164,7 @@ def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everyw
         assert many <= MOST * few, (section, unit)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", few(SHAPES, quick=20))
 def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape, work):
     """In calls and in characters that patterns are given, for a text that is bare, wrapped twice, or cut."""
     for template in ("§T", 'Sure! Here is the rewritten text:\n{"text": "§J", "ok": true}', "```\n§T", "<text>§T"):

@@ -35,6 +35,7 @@ def test_a_judge_gets_its_own_problems_and_no_others(judge: str) -> None:
     assert problems == EXPECTED[judge]
 
 
+@pytest.mark.slow
 def test_few_problems_are_named_at_a_limit_and_large_ones_are_found() -> None:
     assert PART in PARTS
     checks = in_short(AT_LIMITS, EFFECTS, NOISE, COVERAGES)

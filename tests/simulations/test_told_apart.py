@@ -100,6 +100,7 @@ def test_duels_have_the_rates_they_state(duel: Duel):
     assert shares == pytest.approx(duel.rates, abs=0.02)
 
 
+@pytest.mark.slow
 def test_equal_judges_of_which_one_loses_hits_are_told_apart_by_the_answers_that_came_alone() -> None:
     (row,) = SIMULATIONS[-1](SimulationSize(n=250, seed=5, quick=True))
     assert (row.promise, row.fails) == ("at most 0.05", False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 
 from jrh_mlflow.simulations.loop import SimulationSize
 from jrh_mlflow.simulations.watched_judges import (
@@ -46,6 +47,7 @@ def test_a_change_is_as_large_as_its_world_says() -> None:
         assert abs(abs(scores[1] - scores[0]) - 0.2) < 0.01
 
 
+@pytest.mark.slow
 def test_a_test_that_takes_the_first_answers_for_the_truth_alarms_by_itself() -> None:
     world, n, rng = Drift(noise=0.3, n_looks=60), 100, np.random.default_rng(0)
     judges, axis = _Judges(world, n, rng), AXES[2]

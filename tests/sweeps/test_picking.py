@@ -146,6 +146,7 @@ def test_the_report_says_which_half_picked_and_which_read(split: jrh.Sweep) -> N
     assert "the held-out half only reads them" in text
 
 
+@pytest.mark.slow
 def test_a_configuration_that_breaks_a_constraint_where_it_is_read_is_not_named(store_uri: str) -> None:
     done = swept(store_uri, ["on search"], constraints=["dark_current/rate <= 0.5"])
     assert not done.members[0].to_dict()["keeps_constraints"]

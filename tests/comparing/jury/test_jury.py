@@ -205,6 +205,7 @@ def test_figures_are_drawn_at_a_readable_size(done, store_uri, tmp_path):
         assert 400 < height < 1200
 
 
+@pytest.mark.slow
 def test_a_cascade_over_the_limit_without_a_threshold_to_lower_is_said(runs, store_uri):
     options = {"cascade": ["j0", "j1", "j2"], "max_usd": 1.0, "log": False}
     found = jrh.jury(six(runs)[:3], tracking_uri=store_uri, **options)

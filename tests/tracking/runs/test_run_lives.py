@@ -89,6 +89,7 @@ def test_a_deleted_run_is_used_by_nothing_and_named_as_deleted(finished_copy: Fi
     assert (sources[first], sources[second]) == ("FINISHED", "DELETED")
 
 
+@pytest.mark.slow
 def test_runs_of_one_judge_that_may_read_differently_have_different_names(active: MlflowClient) -> None:
     where = {"traces": "none", "experiment": "names"}
     named = jrh.scripted.Noisy(dark_current=0.2), jrh.scripted.Noisy(dark_current=0.9)

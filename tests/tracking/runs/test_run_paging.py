@@ -41,6 +41,7 @@ def finished(store: Store, kind: str, name: str) -> str:
     return run_id
 
 
+@pytest.mark.slow
 def test_runs_of_old_experiments_are_found_beyond_the_first_page_of_experiments(crowded):
     made, asked = finished(crowded, "generate", "suite"), finished(crowded, "evaluate", "judge")
     first_page = crowded.client.search_experiments()
