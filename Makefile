@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # The tests start hundreds of processes: without kept bytecode each of them would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo lint types unit quick changed test test-all test-mlflow test-pythons test-package programs postgres chromium example docs linkcheck validate clean
+.PHONY: help demo lint types unit quick changed test test-all test-docs test-mlflow test-pythons test-package programs postgres chromium example docs linkcheck validate clean
 
 help:  ## these lines
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -44,6 +44,9 @@ changed: postgres chromium $(VENV)/.installed-dev  ## tests of what differs from
 
 test-all: postgres chromium $(VENV)/.installed-dev $(VENV)-wrapped/.installed  ## pytest, the slow ones too, and other examples each time
 	JRH_TESTS_EXAMPLES=other JRH_TESTS_WRAPPED=$(abspath $(VENV)-wrapped)/bin/python $(BIN)/python -m pytest
+
+test-docs: postgres chromium $(VENV)/.installed-dev  ## every line of the documentation, run as it is printed, and its built pages
+	$(BIN)/python -m pytest tests/docs tests/people/test_the_whole.py
 
 # Each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
 test-mlflow:  ## the tests that touch MLflow, under its oldest and its newest version; MLFLOW=VERSION

@@ -231,6 +231,7 @@ def _page(url: str) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_it(demo: Demo) -> None:
     assert re.search(r"dark current +\d\.\d\d \[", demo.printed), demo.printed
     assert "What was found" in demo.printed

@@ -79,6 +79,7 @@ def last_run(store_uri: str, name: str) -> Any:
 # Judge under test.
 
 
+@pytest.mark.slow
 def test_a_judge_is_any_callable_prompt_or_mlflow_scorer_and_an_unknown_name_is_an_error_with_a_suggestion(
     suite: jrh.Suite, store_uri: str
 ) -> None:
@@ -418,6 +419,7 @@ def test_a_second_generation_pays_nothing(store_uri: str) -> None:
 # Concurrency.
 
 
+@pytest.mark.slow
 def test_one_scheduler_keeps_all_tests_in_flight_and_limits_delay_but_never_drop(
     suite: jrh.Suite, store_uri: str
 ) -> None:
@@ -442,6 +444,7 @@ def billed(counts: dict[str, int]) -> float:
     return (10 * counts["input_tokens"] + 20 * counts["output_tokens"]) / 1_000_000
 
 
+@pytest.mark.slow
 def test_generation_validation_and_judging_are_priced_from_the_providers_usage_capped_and_estimated_before(
     store_uri: str, tmp_path: Path
 ) -> None:
@@ -475,6 +478,7 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
 # test_cascades.py and test_jury_agreement.py.
 
 
+@pytest.mark.slow
 def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_and_the_tie_rule_is_stated() -> None:
     chosen = [jury_report(family(8, 60, copies=0.0, error=0.35, seed=seed), n_resamples=20).best for seed in range(3)]
     assert all(isinstance(best, BestPanel) and best.accuracy.n == 60 for best in chosen)

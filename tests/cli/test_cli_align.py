@@ -79,6 +79,7 @@ def test_the_decision_is_printed_logged_and_the_judge_registered(rated, server, 
         assert [one.name for one in list_scorers(experiment_id=rated.experiment_id)] == ["kind"]
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_sent_back_ends_with_0_too_and_is_not_registered(rated, server, judges):
     nothing = ("--optimizer", f"{judges}:Nothing", "--no-suite", "--register", "same", "--no-log", "--json")
     done = run(rated, f"{judges}:judge", *nothing)
@@ -140,6 +141,7 @@ def test_what_is_no_optimiser_is_one_line_with_exit_code_2(rated, server, judges
     assert server.bodies == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("logged", few([True, False]))
 def test_a_registration_that_fails_is_told_after_the_result(rated, server, judges, monkeypatch, logged):
     def full(*_: Any, **__: Any) -> None:
@@ -167,6 +169,7 @@ def test_a_missing_library_of_mlflows_optimisers_is_one_line(rated, server, judg
     )
 
 
+@pytest.mark.slow
 def test_a_service_that_fails_ends_with_4(rated, server, judges):
     code, said = refused(run(rated, f"{judges}:judge", "--optimizer", f"{judges}:Fails", "--no-suite", "--no-log"))
     assert (code, said) == (4, "Fails failed: RuntimeError: no more credit")

@@ -140,6 +140,7 @@ output: suite
 """
 
 
+@pytest.mark.slow
 def test_libraries_print_nothing_and_our_own_notes_are_one_line_each(tmp_path: Path, store_uri: str) -> None:
     rows = "instruction,response,label\nSay it.,It is said here.,fail\nSay it.,It is well said there.,pass\n"
     for name, text in (("loud.py", LOUD), ("rows.csv", rows), ("recipe.yaml", RECIPE)):

@@ -92,6 +92,7 @@ def pages(texts: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> di
     return {name: f"file://{folder}/{name}.html" for name in texts}
 
 
+@pytest.mark.slow
 def test_the_page_breaks_no_rule_of_accessibility_and_never_scrolls_sideways(
     tab: Any, pages: dict[str, str], texts: dict[str, str]
 ) -> None:

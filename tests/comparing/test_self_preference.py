@@ -240,6 +240,7 @@ def test_the_run_holds_the_numbers_and_can_be_gated(store_uri):
         jrh.gate(done.run_id, f"{EXCESS} - baseline <= 0.1", baseline=failed.run_id, tracking_uri=store_uri)
 
 
+@pytest.mark.slow
 def test_a_third_model_rewrites_both_answers_and_judges_are_asked_again(monkeypatch, tmp_path):
     """The judge knows its own answer by its author's name, which the rewriter drops: the preference goes with it."""
 

@@ -45,7 +45,7 @@ from tests.compatibility.write_files_of_0_2 import (
 )
 
 # The store is a database of MLflow 3.17, which older ones refuse to open.
-pytestmark = [pytest.mark.since_mlflow("3.17")]
+pytestmark = [pytest.mark.slow, pytest.mark.since_mlflow("3.17")]
 
 EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
 RUNS, KEYS, OUTBOX = EXPECTED["runs"], EXPECTED["keys"], EXPECTED["outbox"]

@@ -365,6 +365,7 @@ def test_runs_of_then_vote_as_a_jury(server: str) -> None:
     assert_same(done.metrics, RUNS["jury"])
 
 
+@pytest.mark.slow
 def test_the_pages_beside_mlflow_show_the_runs_of_then(server: str) -> None:
     first, second = (RUNS[name]["run_id"] for name in ("careful", "careless"))
     assert f"datasheet/{first}" in page(f"{server}/jrh/")
@@ -372,6 +373,7 @@ def test_the_pages_beside_mlflow_show_the_runs_of_then(server: str) -> None:
     assert "careless" in page(f"{server}/jrh/compare?run={first}&run={second}")
 
 
+@pytest.mark.slow
 def test_a_run_of_then_is_gated_and_its_page_and_description_show_the_gate(server: str) -> None:
     run_id = RUNS["careful"]["run_id"]
     before = page(f"{server}/jrh/datasheet/{run_id}")
@@ -414,6 +416,7 @@ def test_an_evaluation_that_mlflow_missed_then_is_logged_now(server: str, tmp_pa
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_then_goes_on_and_repeats_nothing(server: str, tmp_path: Path) -> None:
     then = EXPECTED["sweep"]
     copied("sweeps", to=Path(os.environ["JRH_HOME"]))

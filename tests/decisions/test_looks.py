@@ -26,6 +26,7 @@ def looks(gate: jrh.Gate) -> list[int]:
     return [check.look for check in gate.results]
 
 
+@pytest.mark.slow
 def test_more_tasks_are_a_further_look_and_the_same_answers_are_none(options):
     judge = jrh.scripted.Noisy(seed=3)
     runs = [jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=n, depth=1), **options) for n in (4, 6)]

@@ -21,7 +21,7 @@ from tests.people.test_passed_mlflow import SAID, TRUE, polite, ratings
 from tests.tracking.traces.trace_tools import logging_traces
 
 # Of MLflow's own imports, and of judges that are not measured.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")

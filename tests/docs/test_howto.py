@@ -21,6 +21,8 @@ from tests.docs.world import TEMPLATE, World
 from tests.generation.agent_tools import AgentPlayer, booking_log
 from tests.measuring.test_confidence_evaluation import with_logprobs
 
+pytestmark = pytest.mark.slow
+
 
 def test_models(here: World) -> None:
     page = Printed("docs/howto/models.md", here, words={"http://localhost:8000/v1": here.server.url}).run()

@@ -26,7 +26,7 @@ PAIR = {"inputs": {"instruction": "Which?"}, "outputs": {"A": "this", "B": "that
 RUN = "3f2a9c01"
 """Stands for a run in the text."""
 # Of MLflow's own imports, and of judges that are not measured.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")

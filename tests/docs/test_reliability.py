@@ -18,6 +18,8 @@ from tests.docs.world import World, reply
 from tests.generation.tools import RUBRIC, Player, rows
 from tests.loopback_replies import fields_asked
 
+pytestmark = pytest.mark.slow
+
 SCALE = ("1", "2", "3", "4", "5", "6")
 
 

@@ -20,6 +20,8 @@ from jrh_mlflow.show.glossary import TERMS
 from tests import processes
 from tests.review.browser import chromium
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset", "object": "data"}
 """What a browser fetches by itself, and where its address stands."""

@@ -131,6 +131,7 @@ def test_an_evaluation_on_ray_reads_as_at_home_and_is_not_paid_again(small: jrh.
     assert again.metrics["calls/cached"] == n_calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "database", [pytest.param(name, marks=pytest.mark.slow) if name != "sqlite" else name for name in sorted(BACKENDS)]
 )
@@ -186,6 +187,7 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
     assert n_paid <= found.answered + found.lost
 
 
+@pytest.mark.slow
 def test_two_actors_never_pass_the_cap_and_none_gives_up_while_there_is_room(small: jrh.Suite, tmp_path: Path) -> None:
     path, price = tmp_path / "journal.db", price_of(MODEL, PRICES)
     assert price is not None

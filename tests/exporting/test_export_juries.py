@@ -322,6 +322,7 @@ def swept(
         )
 
 
+@pytest.mark.slow
 def test_of_a_sweep_the_best_configuration_is_exported(swept, store_uri):
     best = swept.best
     found = [specification(jrh.to_mlflow(what, tracking_uri=store_uri)) for what in (swept, swept.run_id, best)]

@@ -34,6 +34,7 @@ from jrh_mlflow.tracking.exported import score
 from jrh_mlflow.tracking.judges.scorer_facts import exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import from_mlflow, in_memory_trace, scorer_fields
 from jrh_mlflow.tracking.runs import keys
+from tests.cases import few
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply, verdict
 from tests.mlflow_features import before
 from tests.tracking.judges.mlflow_chat import chatting, compare
@@ -188,7 +189,7 @@ def test_every_row_is_asked_anew_and_carries_datasheet_tokens_and_who_answered(s
     assert one.metadata[keys.JUDGE_OUTPUT_TOKENS] == server.counts["output_tokens"] / 2
 
 
-@pytest.mark.parametrize("status", ["measured", "stale"])
+@pytest.mark.parametrize("status", few(["measured", "stale"]))
 def test_the_text_that_a_trace_shows_of_feedback_ends_with_the_link_to_the_datasheet(
     status: str, server: LoopbackServer
 ) -> None:

@@ -100,6 +100,7 @@ run(rows(12), server, store, tests=["label_flip", "semantic_paraphrase", "verbos
 """
 
 
+@pytest.mark.slow
 def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: str, tmp_path: Path) -> None:
     player, journal = Player(rows(12), tests=TESTS), str(tmp_path / "killed.db")
     with LoopbackServer(reply=player, latency=0.03) as server:

@@ -20,6 +20,7 @@ from jrh_mlflow.measures.composite import item_decisions, tally
 from jrh_mlflow.measuring.suite_audit import audit_suite
 from jrh_mlflow.schema.items import SINGLE_LADDERS
 from jrh_mlflow.show.names import axis_name
+from tests.cases import few
 from tests.loopback import LoopbackServer
 from tests.readings import asked
 from tests.tracking.judges.mlflow_chat import MODEL, ChatServer, chatting, verdict
@@ -123,7 +124,7 @@ def test_a_prompted_judge_is_told_which_answers_there_are(
     assert again.datasheet.estimates == done.datasheet.estimates
 
 
-@pytest.mark.parametrize(("kind", "value"), [(bool, True), (int, 4), (float, 0.9)])
+@pytest.mark.parametrize(("kind", "value"), few([(bool, True), (int, 4), (float, 0.9)]))
 def test_an_mlflow_judge_is_measured_whichever_type_its_feedback_has(
     small: jrh.Suite, store_uri: str, chat: ChatServer, kind: type, value: object
 ) -> None:

@@ -116,6 +116,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.mark.slow
 def test_every_page_is_accessible_and_never_wider_than_its_window(browser: Any, pages: dict[str, str]) -> None:
     page = browser.new_page(bypass_csp=True)
     # What a run of pairs has, the logged page of it has too.

@@ -25,6 +25,7 @@ from jrh_mlflow.models.transports import what_is_missing
 from jrh_mlflow.models.transports.litellm import load_litellm
 from jrh_mlflow.schema.requests import Request
 from jrh_mlflow.sweeps.space import Space
+from tests.cases import few
 
 LITELLM = Path(catalog.importlib.util.find_spec("litellm").origin).parent
 READ = re.compile(
@@ -127,7 +128,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("provider", ASKED)
+@pytest.mark.parametrize("provider", few(ASKED, quick=5))
 def test_litellm_goes_where_the_identity_says(
     provider: str, listener: tuple[int, list[str]], no_internet: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ import pytest
 
 from jrh_mlflow.models.transports import RETRYABLE, TransportError, _base, make_transport
 from jrh_mlflow.schema.requests import Request, Response
+from tests.cases import few
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply
 from tests.models.transport_tools import KEY, MODEL, USER, Transports, ask, fail, request_to, send, set_environment
 
@@ -275,7 +276,9 @@ def test_no_transport_follows_a_redirect(status: int, transport: Transports, ser
     assert (error.kind, error.status) == ("bad_request", status)
 
 
-@pytest.mark.parametrize("model", ["groq/llama-3.1-8b-instant", "anthropic/claude-3-5-haiku-latest", "ollama_chat/x"])
+@pytest.mark.parametrize(
+    "model", few(["groq/llama-3.1-8b-instant", "anthropic/claude-3-5-haiku-latest", "ollama_chat/x"])
+)
 def test_litellm_follows_no_redirect_for_providers_with_clients_of_their_own(
     model: str, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

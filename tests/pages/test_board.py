@@ -346,6 +346,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.mark.slow
 def test_list_and_grid_are_accessible_and_scroll_down_only(client, runs, judged, browser):
     page = browser.new_page(bypass_csp=True)
     console = []

@@ -526,6 +526,7 @@ def test_an_item_of_a_suite_is_found_by_its_own_id_however_that_is_written(tmp_p
     assert file.item("x") is None
 
 
+@pytest.mark.slow
 def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs):
     done = runs["pairs"]
     item = done.calls[done.calls["condition"] == "ladder"]["suite_item"].iloc[0]

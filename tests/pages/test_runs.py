@@ -329,6 +329,7 @@ def test_everything_else_is_answered_by_the_application_beside(client):
     assert "content-security-policy" not in headers
 
 
+@pytest.mark.slow
 def test_list_run_page_and_problem_are_accessible_and_scroll_down_only(client, runs, browser):
     page = browser.new_page(bypass_csp=True)
     for name in ("", f"run/{runs['generation']}", f"run/{'0' * 32}"):

@@ -31,7 +31,7 @@ from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judgin
 from tests.people.rated_store import JUDGE, RatedStore
 from tests.tracking.traces.trace_tools import logging_traces
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 """The page is run for the first test of the file: minutes on a busy machine."""
 N = 12
 """Answers that are evaluated anew: each takes MLflow a tenth of a second and more."""

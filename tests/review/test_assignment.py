@@ -135,6 +135,7 @@ def test_a_finished_run_holds_the_progress_of_each_reviewer(tmp_path, store_uri)
     assert {rows[0]["assigned_to"], rows[0]["disagreement"], rows[0]["decided_by"]} >= {"unsettled", "Ada, Bob"}
 
 
+@pytest.mark.slow
 def test_each_reviewer_sees_their_own_items_first_and_may_decide_any(tmp_path: Path, serve: Serve, visit: Open) -> None:
     folder = save(tmp_path / "six", [perturbed(number, "typos", "Frst forms.") for number in range(6)])
     url = serve(folder)

@@ -172,6 +172,7 @@ def test_disagreements_are_settled_by_keyboard_side_by_side(frost: tuple[str, Pa
     visit.complaints[:] = [one for one in visit.complaints if "422" not in one]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_what_is_disputed_and_its_questions_are_accessible(frost: tuple[str, Path], visit: Open) -> None:
     review = opened(frost[1])
     for who, action, more in (("Ann", "accept", {}), ("A Reviewer Of Many Names", "reject", {"reason": "odd"})):

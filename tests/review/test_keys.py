@@ -99,6 +99,7 @@ def test_presses_faster_than_the_server_decide_in_order_each_once_about_the_item
     expect(title(page)).to_have_text(re.compile("seed-0020"))
 
 
+@pytest.mark.slow
 def test_presses_beyond_the_last_item_decide_nothing_twice(tmp_path: Path, serve: Serve, visit: Open) -> None:
     server = SlowServer(visit, serve(typos(tmp_path / "three", 3)))
     page = server.page
@@ -121,6 +122,7 @@ def test_a_refused_decision_stops_what_waits_behind_it_and_says_so(many: str, vi
     expect(ann.locator(".head .state")).to_contain_text("rejected")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_stops_what_waits_and_nothing_is_sent_later(many: str, visit: Open) -> None:
     server = SlowServer(visit, many)
     page = server.page
@@ -160,6 +162,7 @@ def test_enter_space_and_a_key_that_is_held_down_answer_no_question(many: str, v
     expect(counts(page)).to_contain_text("40 of 40 decided")
 
 
+@pytest.mark.slow
 def test_up_and_down_move_as_left_and_right_do_also_in_the_list(many: str, visit: Open) -> None:
     page = visit(many)
     decide(page, "ArrowDown", then="seed-0001")
@@ -178,6 +181,7 @@ def test_up_and_down_move_as_left_and_right_do_also_in_the_list(many: str, visit
     expect(row_of(page, "seed-0032")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_arrows_belong_to_fields_and_to_a_text_that_scrolls(tmp_path: Path, serve: Serve, visit: Open) -> None:
     pairs = [perturbed(number, "typos", "Frst\nforms.") for number in range(3)]
     long = "A line of the question.\n" * 40
@@ -202,6 +206,7 @@ def _asked(item: Any, instruction: str) -> Any:
     return replace(item, instruction=instruction)
 
 
+@pytest.mark.slow
 def test_a_decision_on_an_item_by_code_leaves_the_total_and_the_number_of_a_reason_settles_nothing(
     tmp_path: Path, serve: Serve, visit: Open
 ) -> None:

@@ -117,6 +117,7 @@ def test_ten_items_are_reviewed_by_keyboard_and_the_suite_is_what_was_decided(
     assert reviewed.origin["parent_sha256"] == read_suite(folder).sha256
 
 
+@pytest.mark.slow
 def test_two_reviewers_see_each_other_and_a_stale_edit_keeps_what_was_typed(
     frost: tuple[str, Path], visit: Open
 ) -> None:
@@ -142,6 +143,7 @@ def test_two_reviewers_see_each_other_and_a_stale_edit_keeps_what_was_typed(
     expect(ann.locator("#history")).to_contain_text("Bob rejected")
 
 
+@pytest.mark.slow
 def test_changed_words_and_layout_are_marked_in_both_views_and_filters_and_bulk_accept_take_what_they_say(
     frost: tuple[str, Path], visit: Open
 ) -> None:

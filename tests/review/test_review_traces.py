@@ -193,6 +193,7 @@ def test_writing_the_same_review_again_changes_nothing(store):
     assert shown[0] == shown[1]
 
 
+@pytest.mark.slow
 def test_hostile_texts_and_names_survive_and_large_ones_are_whole_in_the_span(store):
     large = "x\x00" * 2_500_000
     item = replace(ITEM, response=SURVIVES, instruction=HOSTILE, meta={"generator": HOSTILE, "similarity": [[HOSTILE]]})

@@ -44,6 +44,7 @@ def test_a_dry_run_without_prices_says_that_dollars_are_unknown() -> None:
     assert (quoted.grid_usd, quoted.trials_worst_usd, quoted.holdout_worst_usd) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_the_cap_holds_over_all_trials_and_restarts_and_nothing_is_paid_twice(store_uri: str) -> None:
     suite = jrh.datasheet_suite(n_tasks=4, depth=1)
 

@@ -97,6 +97,7 @@ def check_screen(text: str) -> None:
     assert counted(text) == (6, 6)
 
 
+@pytest.mark.slow
 def test_a_screen_names_every_configuration_with_its_number_or_the_reason_of_none(
     command: list[str], store_uri: str
 ) -> None:

@@ -71,6 +71,7 @@ def test_two_processes_share_a_sweep_and_when_both_are_killed_it_goes_on_where_i
     check_trials(storage, space(str(file), slow=0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_ends_a_sweep_with_no_run_left_open_and_the_same_sweep_goes_on(
     tmp_path: Path, store_uri: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

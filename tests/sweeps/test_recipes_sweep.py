@@ -35,6 +35,7 @@ def test_the_dry_run_of_the_recipe_needs_no_key(monkeypatch: pytest.MonkeyPatch,
     assert "about $" in told
 
 
+@pytest.mark.slow
 def test_the_recipe_runs_with_its_models_replaced(
     monkeypatch: pytest.MonkeyPatch, store_uri: str, tmp_path: Path
 ) -> None:

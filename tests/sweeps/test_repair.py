@@ -326,6 +326,7 @@ def suite() -> jrh.Suite:
     return jrh.Suite(name="padded", items=[item for item in whole.items if item.condition in ("ladder", FILLER)])
 
 
+@pytest.mark.slow
 def test_a_judge_of_code_is_repaired_and_every_arm_is_a_run_below_the_parent(suite, store_uri):
     lover = PaddingLover(list(suite.items))
 

@@ -63,6 +63,11 @@ READERS = ("getattr", "hasattr", "setattr", "delattr", "__getattribute__", "__se
 MODULE = re.compile(r"mlflow(\.\w+)+")
 MADE = re.compile(r"(?:def |class |^ +|self\.)(_\w+)(?= *[(:=,])", re.MULTILINE)
 """Methods, classes and fields with an underscore, which a subclass in another file may use."""
+LOOKED_AT = (
+    *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.NamedExpr),
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant),
+)
+"""Kinds of nodes that a use may stand in: half of a file is of others."""
 SETTING = re.compile(r"_MLFLOW_\w+")
 
 
@@ -167,7 +172,7 @@ def private_uses(source: str, known: Collection[str] = ()) -> list[str]:
         source: Of the file.
         known: Names with an underscore that the package makes.
     """
-    nodes = list(ast.walk(ast.parse(source)))
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, LOOKED_AT)]
     own = own_names(nodes) | OF_THE_LANGUAGE
     ours = own | set(known)
     aliases = names_of_mlflow(nodes)

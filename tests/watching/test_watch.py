@@ -188,6 +188,7 @@ def sessions(n: int, answer: str, name: str) -> None:
             mlflow.update_current_trace(metadata={"mlflow.trace.session": f"{name}-{number}"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("judge_moves", "application_moves"), few([(True, True), (False, True), (True, False)]))
 def test_with_traces_the_judge_is_told_from_the_application(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, judge_moves: bool, application_moves: bool

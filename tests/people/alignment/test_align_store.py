@@ -99,6 +99,7 @@ def test_mlflows_align_with_a_checked_optimiser_logs_a_run_with_all_there_is_to_
     assert KEY not in json.dumps([done.to_dict(), run.data.tags, run.data.params])
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_sent_back_is_in_the_run_all_the_same(rated, server):
     def spoil(judge: Any, _: Any) -> Any:
         server.reply = lambda _: json.dumps({"result": True, "rationale": "Yes."})
@@ -137,6 +138,7 @@ def test_a_run_whose_optimiser_fails_is_marked_as_failed(rated, server):
     assert "after_outcome" not in table
 
 
+@pytest.mark.slow
 def test_a_judge_that_hardly_answers_is_one_line_in_the_error_and_in_the_run(rated, server):
     server.reply = lambda _: 400
     optimizer = jrh.CheckedOptimizer(does_nothing(), tracking_uri=rated.uri, run_name="silent", suite=None)

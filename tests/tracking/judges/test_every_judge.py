@@ -27,6 +27,7 @@ SUITE = jrh.Suite(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_every_judge_is_the_measured_one_in_new_processes_with_other_hash_seeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -133,6 +133,7 @@ def test_a_made_judge_reads_never_measured_until_it_is_measured_itself(server, s
     assert "Is it right?" in asked["messages"][0]["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:::mlflow", "ignore:.*Any type hint is inferred", "ignore:Starting with pandas")
 def test_every_verdict_of_an_evaluation_on_sqlite_is_stored_with_its_datasheet(server, store_uri, monkeypatch):
     # As many threads as MLflow ever takes, and no waiting: without a remedy most verdicts would be lost.

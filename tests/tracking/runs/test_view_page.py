@@ -51,6 +51,7 @@ def url(store_uri: str) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(
     store_uri: str, url: str, page: Page
 ) -> None:
