@@ -38,6 +38,7 @@ def space(tmp_path: Path) -> str:
     return str(tmp_path / "space.yaml")
 
 
+@pytest.mark.slow
 def test_a_space_of_a_file_is_swept_and_printed(space: str, store_uri: str, tmp_path: Path) -> None:
     where = ("--suite", str(tmp_path / "suite"), "--tracking-uri", store_uri, "--experiment", "sweeps")
     done = run(space, *where, "--json", "--max-replicates", "1")

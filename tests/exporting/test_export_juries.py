@@ -135,6 +135,7 @@ def answered(scorer: Any, suite: jrh.Suite) -> dict[tuple[str, str], str]:
     return {(item.id, order): said(scorer(**row(item, order)), order) for item in suite.items for order in item.orders}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suite", "rule"),
     few(

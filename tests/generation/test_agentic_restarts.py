@@ -152,6 +152,7 @@ run(log, LoopbackServer(port=int(port)), store, journal=journal, concurrency={AT
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", few([signal.SIGKILL, signal.SIGINT]))
 def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
     ends: signal.Signals, store_uri: str, tmp_path: Path

@@ -98,6 +98,7 @@ def test_every_kind_is_there(runs: list[Run]) -> None:
     assert {"label_flip", "agent_perturbation"} <= tests
 
 
+@pytest.mark.slow
 def test_no_link_and_no_anchor_of_our_pages_is_broken_and_no_markdown_is_raw(url: str, runs: list[Run]) -> None:
     start = f"{url}/jrh/"
     # Runs of one kind on one suite have the same pages: those of the last are read.

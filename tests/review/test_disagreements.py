@@ -128,6 +128,7 @@ def test_the_reviewed_suite_and_its_run_say_what_was_settled(tmp_path, store_uri
         assert [row["who"] for row in csv.DictReader(rows) if row["settles"]] == ["Cy"]
 
 
+@pytest.mark.slow
 def test_disagreements_are_settled_by_keyboard_side_by_side(frost: tuple[str, Path], visit: Open) -> None:
     url, folder = frost
     review = opened(folder)

@@ -108,6 +108,7 @@ def test_presses_beyond_the_last_item_decide_nothing_twice(tmp_path: Path, serve
     expect(page.locator(".toast")).to_contain_text("Everything is decided")
 
 
+@pytest.mark.slow
 def test_a_refused_decision_stops_what_waits_behind_it_and_says_so(many: str, visit: Open) -> None:
     server = SlowServer(visit, many)
     ann, bob = server.page, visit(many, "Bob")

@@ -270,6 +270,7 @@ def test_a_transcript_shows_each_message_and_marks_the_edited_one(tmp_path: Path
     assert item.transcript[3].content == "Sorry. Frost forms on a cold pane. I mailed it to your chief."
 
 
+@pytest.mark.slow
 def test_what_is_loaded_does_not_depend_on_the_number_of_items_and_the_last_ones_are_reached_at_once(
     tmp_path: Path, serve: Serve, visit: Open
 ) -> None:
@@ -296,6 +297,7 @@ def test_what_is_loaded_does_not_depend_on_the_number_of_items_and_the_last_ones
     decide(page, "ArrowRight", then="seed-0002")
 
 
+@pytest.mark.slow
 def test_items_that_are_still_generated_arrive_and_a_label_that_nobody_confirmed_says_so(
     tmp_path: Path, serve: Serve, visit: Open
 ) -> None:

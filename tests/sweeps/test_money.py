@@ -169,6 +169,7 @@ def test_whatever_the_cap_there_is_an_answer_with_held_out_readings_or_a_refusal
     assert "the cap is reached: 1 of 2 configurations were not measured" in done.truncated
 
 
+@pytest.mark.slow
 def test_a_sweep_that_a_cap_cut_short_and_a_higher_one_ends_tells_of_no_cut_and_every_dollar_once(
     bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_the_hypervolume_and_the_importance_are_told(done: jrh.Sweep) -> None:
     assert shares["model"] > 0.8
 
 
+@pytest.mark.slow
 def test_the_same_sweep_again_measures_nothing_and_a_longer_one_goes_on(small: jrh.Suite, store_uri: str) -> None:
     asked: list[str] = []
 

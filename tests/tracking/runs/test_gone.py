@@ -15,6 +15,7 @@ from tests.servers import free_port, running_server
 SUITE = jrh.Suite(name="gone", items=jrh.datasheet_suite(n_tasks=2, depth=1).items[:4])
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_named_and_the_error_carries_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
