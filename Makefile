@@ -96,9 +96,9 @@ docs: $(VENV)/.installed-docs  ## the documentation, into build/docs
 linkcheck: $(VENV)/.installed-docs  ## links of the documentation to other sites
 	$(BIN)/python -m sphinx --keep-going -q -d build/doctrees -b linkcheck docs build/linkcheck
 
-# In full, on all cores: minutes. Exit code 1 when an interval covers less than 93 %.
-validate: $(VENV)/.installed  ## bias and coverage of every estimator, in full
-	$(BIN)/jrh validate
+# In full, on all cores: minutes. Exit code 1 when an interval covers less than 93 %, or a decision errs too often.
+validate: $(VENV)/.installed  ## do intervals and decisions hold on simulated judges? ONLY="agreement corrected"
+	$(BIN)/python -m tests.validation $(if $(ONLY),--only $(ONLY))
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m tests.environment $(VENV) --editable .

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from tests.test_layers import PACKAGE, all_imports, room
+from tests.test_layers import PACKAGE, Import, all_imports, imports_of, room
 
 ROOT = Path(__file__).parent.parent
 ALWAYS = ("tests/test_layers.py", "tests/test_public.py", "tests/test_habits.py")
 """They look at the whole package and take seconds."""
+VALIDATION = "tests/validation"
+"""Simulations of known truth, put to several rooms."""
 EVERYTHING = ("pyproject.toml", "Makefile", "tests/conftest.py")
 """A change of one of these is a change of how every test runs."""
 
@@ -27,10 +29,21 @@ def importers() -> dict[str, set[str]]:
     """Rooms that import a room, by room; `(top)` is the package itself, which imports the verbs."""
     rooms: dict[str, set[str]] = defaultdict(set)
     for line in all_imports():
-        parts = line.target.split(".")
-        if parts[0] == PACKAGE and len(parts) > 1:
-            rooms[parts[1]].add(room(line.file))
+        for imported in _rooms_of([line]):
+            rooms[imported].add(room(line.file))
     return rooms
+
+
+@cache
+def validated() -> set[str]:
+    """Rooms that `tests/validation` puts to the test."""
+    files = (ROOT / VALIDATION).glob("*.py")
+    return {name for file in files for name in _rooms_of(imports_of(file.read_text(encoding="utf-8"), file.name))}
+
+
+def _rooms_of(lines: Iterable[Import]) -> set[str]:
+    targets = [line.target.split(".") for line in lines]
+    return {parts[1] for parts in targets if parts[0] == PACKAGE and len(parts) > 1}
 
 
 def paths_of(name: str) -> list[str]:
@@ -53,7 +66,8 @@ def paths_of_change(files: Iterable[str]) -> list[str]:
     rooms = {room(file.removeprefix(f"{PACKAGE}/")) for file in files if file.startswith(f"{PACKAGE}/")}
     further = {name for changed in rooms for name in importers()[changed]} - rooms
     paths = [path for name in (*sorted(rooms), *sorted(further)) for path in paths_of(name)]
-    return list(dict.fromkeys([*paths, *_beside(files), *ALWAYS]))
+    simulations = [VALIDATION] if rooms & validated() else []
+    return list(dict.fromkeys([*paths, *simulations, *_beside(files), *ALWAYS]))
 
 
 def _beside(files: Iterable[str]) -> Iterator[str]:

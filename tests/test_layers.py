@@ -41,7 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("measuring",),
     ("comparing", "decisions", "people", "sweeps", "exporting", "generation", "review", "watching", "attacks"),
     ("recipe",),
-    ("pages", "simulations"),
+    ("pages",),
     ("demo", "workflow"),
     ("cli",),
 )

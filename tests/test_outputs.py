@@ -72,7 +72,6 @@ def test_suites_that_commands_build_follow_the_same_rule(tmp_path: Path) -> None
     "arguments",
     [
         ("compare", "0123456789", "9876543210", "--html"),
-        ("validate", "--quick", "-o"),
         ("suite", "export-inspect", "datasheet", "--log", "nowhere.eval", "-o"),
         ("batch", "export", "--model", "openai/gpt-4o-mini", "--suite", "datasheet-short", "-o"),
         ("suite", "show", "datasheet", "--table"),
@@ -118,5 +117,5 @@ def test_every_option_that_names_an_output_comes_with_force() -> None:
         flags = {flag for option in command.params if isinstance(option, Option) for flag in option.opts}
         if flags & {"-o", "--output", "--html", "--table", "--xlsx", "--export"}:
             found[name] = "--force" in flags
-    assert found.keys() >= {"generate", "suite build", "suite from-pairs", "batch export", "compare", "validate"}
+    assert found.keys() >= {"generate", "suite build", "suite from-pairs", "batch export", "compare"}
     assert all(found.values()), found

@@ -19,8 +19,13 @@ def test_a_change_is_looked_at_by_its_room_first_and_by_the_rooms_that_import_it
 
 
 def test_what_everything_imports_is_looked_at_by_everything_above_it():
-    assert {"measures", "people", "comparing", "simulations"} <= importers()["stats"]
+    assert {"measures", "people", "comparing"} <= importers()["stats"]
     assert "tests/decisions" in paths_of_change(["jrh_mlflow/measures/rules.py"])
+
+
+def test_simulations_look_at_the_rooms_that_they_import():
+    assert "tests/validation" in paths_of_change(["jrh_mlflow/stats/proportions.py"])
+    assert "tests/validation" not in paths_of_change(["jrh_mlflow/review/app.py"])
 
 
 @pytest.mark.parametrize("file", rooms.EVERYTHING)

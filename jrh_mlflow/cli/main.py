@@ -62,7 +62,6 @@ GROUPS = {
     "The rest": {
         "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
         "model": ("model", "Fetch a small model that runs on this machine, or list them."),
-        "validate": ("validate", "Test the tester: bias and coverage on simulated judges."),
     },
 }
 """What people want, the most used first; commands with their module and their line of help."""

@@ -366,7 +366,7 @@ class Drifting(Scripted):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Noisy(Scripted):
-    """Answers at random with known rates; the truth that `jrh validate` compares estimates with.
+    """Answers at random with known rates; the truth that `make validate` compares estimates with.
 
     A draw is a hash of seed, item, order and replicate, so a run is repeatable call by call.
 

@@ -358,7 +358,7 @@ def item_intervals(
     an item on which nobody agrees is added with weight Gamma(0.9), and one on which all agree, on a rare label, with
     Gamma(0.1); for the upper end the other way round. Of a share these are the posteriors under Beta(0.1, 0.9) and
     Beta(0.9, 0.1) that `beta_binomial_interval` takes, near Clopper and Pearson's: perfect agreement on few items
-    keeps a width, where resampling whole items would give none. `jrh validate` prints the coverage.
+    keeps a width, where resampling whole items would give none. `make validate` prints the coverage.
 
     Items in clusters are weighted by one draw for each cluster, and the tails are those of `expanded_tail`. The
     imagined item then counts for several, `sqrt(m min(m, d²))`: m the mean size of a cluster, d the design effect (how

@@ -110,7 +110,7 @@ def cluster_factor(parts: Sequence[tuple[Array, Codes]], *, level: float = 0.95)
 
 _PRIORS = 0.125, 0.25
 """Of the beta prior of each mean: for labels of a kind that was not seen, and of one that was. Chosen on draws of 24
-judges with and without fault; those of `jrh validate --only corrected` and of the table of peers had no part in it."""
+judges with and without fault; those of `make validate ONLY=corrected` and of the table of peers had no part in it."""
 
 
 def sum_interval(terms: Iterable[Term], *, df: float | None = None, level: float = 0.95) -> Interval:
@@ -686,7 +686,7 @@ def _explained(counts: FailureCounts, level: float) -> tuple[FailureCounts, floa
 def too_few(theta: float, counts: FailureCounts, *, level: float = 0.95) -> Mask:
     """Whether so few failed rows exclude a true failure rate of `theta` or more, for each run.
 
-    `jrh validate --only decisions` measures the error: rows 30 to 500, limits .02 to .3, 50 to 500 labels.
+    `make validate ONLY=decisions` measures the error: rows 30 to 500, limits .02 to .3, 50 to 500 labels.
     """
     return np.asarray(chance_of_fewer(theta, counts) <= _PRUDENT * (1 - level))
 

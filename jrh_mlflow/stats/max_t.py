@@ -59,7 +59,7 @@ def max_t(
     Exact over all 2^k patterns of the k clusters that differ where these are fewer than the draws (up to 14); else
     Monte Carlo with the correction by 1. The family-wise error holds when the clusters' differences are symmetric
     around 0, as they are for judges with the same distribution of scores. For shares of judges that may differ
-    otherwise, give their `limits`: without them it reaches .8 (`jrh validate --only decisions`).
+    otherwise, give their `limits`: without them it reaches .8 (`make validate ONLY=decisions`).
 
     Args:
         sums: Clusters × hypotheses.

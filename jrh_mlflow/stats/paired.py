@@ -137,7 +137,7 @@ def discordant_interval(
     large a difference may still be: with few clusters much.
 
     A bootstrap of whole clusters covers .82 where 10 clusters of 12 units differ rarely, and then in whole clusters
-    (rates of .1 and .02, ICC .6); this one at least .95 (`jrh validate --only decisions`). At the level 1 - 2 a one end
+    (rates of .1 and .02, ICC .6); this one at least .95 (`make validate ONLY=decisions`). At the level 1 - 2 a one end
     errs in at most a, so "within the margin" is claimed wrongly in at most a (TOST).
 
     Reference:
@@ -172,7 +172,7 @@ def value_interval(gains: Array, losses: Array, sizes: Array, level: float) -> I
     means, or where it is larger `sqrt(|θ| (1 - |θ|) / units)`, as of units that are 0 or 1: equal values of all
     clusters leave no spread, and still do not make a mean certain. Where at most five clusters differ from 0, or from
     an end, `discordant_interval` is put around it: few rare values say little of how rare they are.
-    `jrh validate --only findings` prints the coverage.
+    `make validate ONLY=findings` prints the coverage.
 
     Returns:
         The interval, or None with fewer than two clusters.

@@ -47,7 +47,7 @@ def detectable_from_interval(
     `a (z_level + z_power) / z_level`, a the longer arm of the interval of `level`: the arm is z_level standard errors,
     and the estimate falls short of the truth by more than z_power of them with a chance of `1 - power`. The longer arm
     serves limits on both sides of the truth. With `cluster_interval` the chance at that distance is .80 to .95 and
-    higher where units hardly cluster, where that interval is on the wide side (`jrh validate --only decisions`).
+    higher where units hardly cluster, where that interval is on the wide side (`make validate ONLY=decisions`).
 
     Example:
         >>> round(detectable_from_interval(0.30, 0.16, 0.48), 3)

@@ -100,7 +100,7 @@ def cluster_wilson(successes: Array, sizes: Array, *, level: float = 0.95) -> In
     """Wilson interval on the effective n `M / deff`, with the t quantile of k - 1 degrees of freedom.
 
     The t quantile enters as `n_eff * (z / t)^2` (Korn & Graubard 1998): with few clusters the design effect
-    itself is uncertain. `jrh validate` prints the coverage.
+    itself is uncertain. `make validate` prints the coverage.
 
     Returns:
         The interval, or None with fewer than two clusters: one task says nothing of the spread between tasks.

@@ -19,9 +19,9 @@ import numpy as np
 from jrh_mlflow.measures.axes import AXES, Axis, delta_key
 from jrh_mlflow.measuring.resolve import BUILT_IN
 from jrh_mlflow.schema.items import VACUUM
-from jrh_mlflow.simulations.coverage import RATES
 from jrh_mlflow.stats.proportions import cluster_interval, cluster_wilson
 from jrh_mlflow.suites import Suite, datasheet_suite
+from tests.validation.coverage import RATES
 
 ICCS = (0.1, 0.3)
 FORMER = {

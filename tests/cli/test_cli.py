@@ -191,7 +191,6 @@ def test_the_suite_of_a_run_comes_from_the_store_that_was_named(jrh: Jrh, store_
         (("replay", "taken", "--map", "item"), 2, "--map takes ROLE=COLUMN"),
         (("ui", "."), 2, ". is not a store"),
         (("ui", "nowhere"), 2, "nowhere is not a store"),
-        (("validate", "--seeds", "3"), 2, "at least 20"),
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(

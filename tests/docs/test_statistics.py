@@ -18,5 +18,5 @@ def test_the_numbers_to_be_checked_by_hand_are_right(world: World) -> None:
 def test_every_file_that_the_page_names_is_there() -> None:
     text = (ROOT / PAGE).read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:tests|[a-z_]+)(?:/[a-z_]+)+\.py)`", text))
-    assert {"stats/proportions.py", "tests/simulations/test_coverage.py"} <= named
+    assert {"stats/proportions.py", "tests/validation/test_coverage.py"} <= named
     assert not {name for name in named if not (ROOT / name).is_file() and not (ROOT / "jrh_mlflow" / name).is_file()}

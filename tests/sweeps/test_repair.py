@@ -20,7 +20,6 @@ from jrh_mlflow.judges.scripted import uniform
 from jrh_mlflow.measures.verdict import findings
 from jrh_mlflow.schema.items import FILLER, Item
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.simulations.mended_judges import FaultyJudge, answers_of
 from jrh_mlflow.sweeps.interventions import INTERVENTIONS, RepairArm, arms_for
 from jrh_mlflow.sweeps.mending import (
     ABILITY,
@@ -34,6 +33,7 @@ from jrh_mlflow.sweeps.mending import (
 )
 from jrh_mlflow.sweeps.repair import _ArmBudget, front_figures, not_mended
 from tests.loopback import LoopbackServer
+from tests.validation.mended_judges import FaultyJudge, answers_of
 
 MODEL = "openai/gpt-4o-mini"
 LONGER = "longer is not better"
