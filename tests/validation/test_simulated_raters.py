@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.stats import agreement
-from tests.validation.agreement_by_definition import readings_by_definition
 from tests.validation import simulated_raters
+from tests.validation.agreement_by_definition import readings_by_definition
 from tests.validation.loop import SimulationSize, listed
 from tests.validation.simulated_raters import (
     CLUSTERS,
