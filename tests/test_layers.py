@@ -102,7 +102,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "jinja2": ("show/",),
     "matplotlib": (
         "show/",
-        "comparing/jury/jury_view.py",
+        "comparing/jury/jury.py",
         "comparing/self_preference.py",
         "people/agreement_view.py",
         "people/corrected_view.py",

@@ -254,7 +254,7 @@ def test_a_judge_whose_service_fails_leaves_the_others_and_is_code_four(
         ((PAIR, "jugde: x"), "unknown key 'jugde'. Did you mean 'judges'"),
         ((PAIR, "review: {reviwer: Ada}"), "pipeline.yaml, review: unknown key 'reviwer'. Did you mean 'reviewer'"),
         ((PAIR, "compare: {alhpa: 1}"), "pipeline.yaml, compare: unknown key 'alhpa'. Did you mean 'alpha'"),
-        ((PAIR, "jury: {rlue: majority}"), "pipeline.yaml, jury: unknown key 'rlue'. Did you mean 'rule'"),
+        ((PAIR, "jury: {tise: abstain}"), "pipeline.yaml, jury: unknown key 'tise'. Did you mean 'ties'"),
         ((PAIR, "evaluate: {replicate: 2}"), "pipeline.yaml, evaluate: unknown key 'replicate'. Did you mean"),
         ((PAIR, "suite: datasheet"), "give one of `generate` and `suite`"),
         (("judges: []",), "`judges` must be"),

@@ -9,14 +9,11 @@ import click
 from jrh_mlflow.cli.options import own_run, shown_as
 from jrh_mlflow.cli.printing import print_result
 
-_RULES = ("majority", "weighted", "unanimous")
 _TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
-_UNSURE = ("confidence", "replicates", "disagree", "abstain")
 
 
 @click.command()
 @click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
-@click.option("--rule", type=click.Choice(_RULES), default="majority", show_default=True, help="How the jury votes.")
 @click.option(
     "--ties",
     type=click.Choice(_TIES),
@@ -26,24 +23,19 @@ _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 )
 @click.option("--min-votes", type=int, help="Fewer votes are no answer; more than half of the jury when left out.")
 @click.option("--size", type=int, help="Of the best panel; 3 when there are more than three runs.")
-@click.option("--max-usd", type=float, help="Dollars per 1,000 judgments that the best panel or cascade may cost.")
-@click.option("--cascade", metavar="RUN,[RUN,]RUN", help="Cheap judge or judges first, the strong one last.")
-@click.option("--unsure", type=click.Choice(_UNSURE), help="When the cheap judge is unsure; found out when left out.")
+@click.option("--max-usd", type=float, help="Dollars per 1,000 judgments that the best panel may cost.")
 @own_run
 @shown_as
-def jury(
-    runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool, markdown: bool, **options: Any
-) -> None:
+def jury(runs: tuple[str, ...], no_log: bool, as_json: bool, markdown: bool, **options: Any) -> None:
     """Let logged judges vote on the suite they were all measured on, with no new call.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Prints the jury beside its judges, how
     many independent votes they are worth, and the best panel, chosen on one half of the sources and reported on the
     other. The jury is logged as a run of its own.
 
-    Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
+    Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain
     """
     from jrh_mlflow.comparing.jury.jury import jury as run
 
-    judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
-    result = run(list(runs), cascade=judges, log=not no_log, **options)
+    result = run(list(runs), log=not no_log, **options)
     print_result(result, as_json=as_json, markdown=markdown)

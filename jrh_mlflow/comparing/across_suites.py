@@ -336,13 +336,13 @@ def _trios(table: VoteTable, *, seed: int) -> tuple[tuple[Trio, ...], BestPanel 
     except CallsError as error:
         best = NotEstimable(reason=str(error).rstrip("."))
     if isinstance(best, BestPanel):
-        panels = [point.panel for point in sorted(best.points, key=lambda point: -point.accuracy)]
+        panels = sorted(best.tried, key=lambda panel: -best.tried[panel])
     else:
         panels = list(combinations(table.judges, TRIO))
     trios = [
         Trio(
             panel=panel,
-            readings=panel_readings(table, panel_answer(table, panel)),
+            readings=panel_readings(table, panel_answer(table, panel).answer),
             usd_per_1k=table.usd_per_1k(panel),
         )
         for panel in panels[:_MOST_TRIOS]

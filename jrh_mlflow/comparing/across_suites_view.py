@@ -195,7 +195,7 @@ def trio_rows(found: AcrossSuites, *, in_sample: bool = True) -> list[TrioRow]:
     rows: list[TrioRow] = []
     for suite in found.suites:
         if isinstance(suite.best, BestPanel):
-            best = f"best of {suite.best.n_panels}: {', '.join(suite.best.panel)}"
+            best = f"best of {len(suite.best.tried)}: {', '.join(suite.best.panel)}"
             rows.append((suite.name, best, suite.best.readings, suite.best.usd_per_1k))
         if in_sample or not isinstance(suite.best, BestPanel):
             rows += [(suite.name, ", ".join(trio.panel), trio.readings, trio.usd_per_1k) for trio in suite.trios]
@@ -355,7 +355,7 @@ def _cheapest(found: AcrossSuites) -> list[str]:
 def _best_trio(found: AcrossSuites) -> list[str]:
     best = [(suite.name, suite.best) for suite in found.suites if isinstance(suite.best, BestPanel)]
     for name, panel in best:
-        if panel.n_panels > 1:
+        if len(panel.tried) > 1:
             trio = f"On {plain_name(name)} the best trio is {', '.join(map(short_name, panel.panel))}"
             return [f"{trio}: {reading_text(panel.accuracy)}, read where it was not chosen."]
     return []

@@ -33,9 +33,8 @@ Every other field is carried and ignored. What a newer version writes in another
 Several calls that answer together have these fields beside those of every specification:
 
     kind "jury"      panel     `LivePanel.to_dict()`
-    kind "cascade"   cascade   `LiveCascade.to_dict()`
     kind "policy"    policy    {"replicates", "vote"}: how often a judge is asked, and how that is read
-    members          list of specifications of kind "judge", one of each judge, under the names of panel or cascade
+    members          list of specifications of kind "judge", one of each judge, under the names of the panel
 
 Whatever the kind, a pair is put in one order or in both as one judge's would be: the judges vote on each order, and the
 two votes are read as the two answers of a judge. A judge whose call failed, or whose answer could not be read, has no
@@ -55,10 +54,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.jury.jury_report import LiveCascade
-from jrh_mlflow.comparing.jury.panels import PAIR, CastVote, JointAnswer, LivePanel
+from jrh_mlflow.comparing.jury.panels import PAIR, JointAnswer, LivePanel
 from jrh_mlflow.engine.calls import identity, presentation_of
-from jrh_mlflow.engine.sessions import LONGEST_S, LiveJudge
+from jrh_mlflow.engine.sessions import LiveJudge
 from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.measures.composite import cast_vote, decision_of
@@ -584,15 +582,10 @@ class MemberAnswers:
     """One for each time that it was asked."""
 
     @property
-    def votes(self) -> list[CastVote]:
-        """Its answers as votes; what is none has no answer."""
-        return [
-            CastVote(
-                answer={"verdict": record.answer, TIE: TIE, ABSTAIN: ABSTAIN}.get(record.outcome),
-                confidence=record.confidence,
-            )
-            for record in self.records
-        ]
+    def vote(self) -> str | None:
+        """Its first answer as a vote; None for a call without a usable one."""
+        record = self.records[0]
+        return {"verdict": record.answer, TIE: TIE, ABSTAIN: ABSTAIN}.get(record.outcome)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -607,10 +600,10 @@ class JointRecord(CallRecord):
 class LiveMember:
     """A judge made again of its definition; it answers by itself, or as one of several."""
 
-    def __init__(self, spec: Mapping[str, Any], *, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, spec: Mapping[str, Any]) -> None:
         self._judge = judge = judge_from(spec["judge"])
         self._defined, datasheet = spec["judge"], spec["datasheet"] or {}
-        self.live, self.tie_criterion = LiveJudge(judge, longest_s=longest_s), judge.tie_criterion
+        self.live, self.tie_criterion = LiveJudge(judge), judge.tie_criterion
         self.name, self.model = str(spec["name"]), str(judge.settings()["model"])
         self.run_id, self._answered_by = datasheet.get("run_id"), datasheet.get("answered_by")
         self.fingerprint = spec["fingerprint"]
@@ -662,12 +655,13 @@ class LiveMember:
 
 
 class JointJudges(ABC):
-    """What the three kinds of several calls share."""
+    """What a jury and a judge that is asked several times share."""
 
-    longest_s = LONGEST_S
+    replicates = 1
+    """How often each judge is asked."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        members = [LiveMember(member, longest_s=self.longest_s) for member in spec["members"]]
+        members = [LiveMember(member) for member in spec["members"]]
         self.members = {member.name: member for member in members}
 
     @property
@@ -682,8 +676,15 @@ class JointJudges(ABC):
         return ", ".join(dict.fromkeys(member.model for member in self.members.values()))
 
     @abstractmethod
+    def decide(self, call: Call, members: Sequence[MemberAnswers]) -> JointAnswer:
+        """Make one answer to a call of those of the judges."""
+
     def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
         """Answer the calls, one record for each; may be called from many threads at once."""
+        # All are begun before the first is waited for: a row takes as long as its slowest judge.
+        waiting = [member.asking(calls, replicates=self.replicates) for member in self.members.values()]
+        by_call = zip(*(wait() for wait in waiting), strict=True)
+        return [_joint(call, members, self.decide(call, members)) for call, members in zip(calls, by_call, strict=True)]
 
     def differences(self, records: Sequence[CallRecord]) -> list[Differs]:
         """What differs, judge by judge."""
@@ -708,14 +709,6 @@ class JointJudges(ABC):
             keys.FEEDBACK_DECIDED_BY: ", ".join(how) or None,
         }
 
-    def _at_once(
-        self, names: Iterable[str], calls: Sequence[Call], *, replicates: int = 1
-    ) -> list[tuple[MemberAnswers, ...]]:
-        """Ask some of the judges all calls, at the same time; return what they answered to each call."""
-        # All are begun before the first is waited for: a row takes as long as its slowest judge.
-        waiting = [self.members[name].asking(calls, replicates=replicates) for name in names]
-        return list(zip(*(wait() for wait in waiting), strict=True))
-
 
 class LiveJury(JointJudges):
     """Judges that all vote."""
@@ -724,43 +717,14 @@ class LiveJury(JointJudges):
         super().__init__(spec)
         self.panel = LivePanel.from_dict(spec["panel"])
 
-    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
-        """Ask every judge and count their votes."""
-        answers = self._at_once(self.panel.judges, calls)
-        return [
-            _joint(call, members, self._decided(call, members)) for call, members in zip(calls, answers, strict=True)
-        ]
-
-    def _decided(self, call: Call, members: Sequence[MemberAnswers]) -> JointAnswer:
+    def decide(self, call: Call, members: Sequence[MemberAnswers]) -> JointAnswer:
+        """Count the votes of the judges."""
+        votes = {member.judge: member.vote for member in members}
         try:
-            return self.panel.decide({member.judge: member.votes[0] for member in members}, _scale(call.item))
+            return self.panel.decide(votes, _scale(call.item))
         except RecipeError as error:
             # The jury was measured on rows of another kind, which its tie rule suits.
-            return JointAnswer(answer=None, how="", why=str(error))
-
-
-class LiveSteps(JointJudges):
-    """A cascade: the strong judge is asked what the cheap ones are unsure of."""
-
-    # The two steps wait one after the other, and both must fit into the time that MLflow gives a row.
-    longest_s = LONGEST_S / 2
-
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        super().__init__(spec)
-        self.cascade = LiveCascade.from_dict(spec["cascade"])
-
-    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
-        """Ask the cheap judges, and the strong one where it is needed."""
-        steps = self.cascade
-        first = self._at_once(steps.cheap, calls, replicates=steps.replicates)
-        answers = [steps.first({member.judge: member.votes for member in members}) for members in first]
-        unsure = [place for place, answer in enumerate(answers) if answer is None]
-        last = self._at_once([steps.strong], [calls[place] for place in unsure]) if unsure else []
-        strong = dict(zip(unsure, last, strict=True))
-        return [
-            _joint(call, (*first[place], *strong.get(place, ())), answer or steps.last(strong[place][0].votes[0]))
-            for place, (call, answer) in enumerate(zip(calls, answers, strict=True))
-        ]
+            return JointAnswer(answer=None, why=str(error))
 
 
 class LivePolicy(JointJudges):
@@ -770,20 +734,15 @@ class LivePolicy(JointJudges):
         super().__init__(spec)
         self.replicates, self.vote = int(spec["policy"]["replicates"]), str(spec["policy"]["vote"])
 
-    def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
-        """Ask every call so many times and count."""
-        answers = self._at_once(self.members, calls, replicates=self.replicates)
-        return [
-            _joint(call, members, self._decided(call, members[0])) for call, members in zip(calls, answers, strict=True)
-        ]
-
-    def _decided(self, call: Call, member: MemberAnswers) -> JointAnswer:
+    def decide(self, call: Call, members: Sequence[MemberAnswers]) -> JointAnswer:
+        """Count what the judge answered each time."""
+        (member,) = members
         # As a single response has no order, here neither has the pair: the slot is what is voted for.
         votes = [cast_vote(order="", outcome=record.outcome, answer=record.answer) for record in member.records]
         pair = call.item.kind == "pair"
         decision = decision_of(votes, item=call.item.id, vote=self.vote, orders="both", pair=pair)
         if not decision.value:
-            return JointAnswer(answer=None, how="", why=f"none of {len(votes)} calls gave a usable answer")
+            return JointAnswer(answer=None, why=f"none of {len(votes)} calls gave a usable answer")
         agreed = len({vote.value for vote in votes if vote.value}) == 1
         return JointAnswer(answer=decision.value, how="unanimous" if agreed else self.vote)
 
@@ -793,7 +752,6 @@ Asker = LiveMember | JointJudges
 ASKING: dict[str, Callable[[Mapping[str, Any]], Asker]] = {
     "judge": LiveMember,
     "jury": LiveJury,
-    "cascade": LiveSteps,
     "policy": LivePolicy,
 }
 """Kind of a specification to what answers for it."""

@@ -154,7 +154,7 @@ def status(
     anywhere in the store is measured. A run is held against what its sources give today: the newest version of a
     registered judge, the prompt behind an alias, the endpoint that the environment names, the prompts of this version.
     Both are stale, too, where newer feedback came from another model than the one that answered the datasheet, and
-    drifted where `jrh.watch` has seen that it answers otherwise. A jury or a cascade is what its judges are, and a
+    drifted where `jrh.watch` has seen that it answers otherwise. A jury is what its judges are, and a
     sweep what its best configuration is.
 
     Args:
@@ -195,7 +195,7 @@ def _of_jury(runs: Iterable[str], *, name: str, run_id: str | None, uri: str) ->
 
 
 def _together(members: Sequence[tuple[str, Status]], *, name: str, run_id: str | None, uri: str) -> Status:
-    """Say of a jury or a cascade what its judges are: never measured where one is not, stale where one is."""
+    """Say of a jury what its judges are: never measured where one is not, stale where one is."""
     states = {member.state for _, member in members}
     state = next(state for state in _WORST if state in states)
     differs = tuple(
@@ -355,7 +355,7 @@ class _Running:
     feedback: str | None = None
     """Name of its feedback, where that is known."""
     members: tuple[_Running, ...] = ()
-    """Of a jury or a cascade: the judges that answer."""
+    """Of a jury: the judges that answer."""
 
     def status(self) -> Status:
         """Hold the judge against the run that measured it, or else against the newest one of its name."""

@@ -4,7 +4,6 @@
 |---|---|
 | a jury (`Jury`, or a run of kind jury) | all its judges, voting by its rule |
 | … with part="best" | its best panel, chosen on all units |
-| … with part="cascade" | its cascade, with the threshold chosen on all units |
 | a sweep (`Sweep`, or a run of kind sweep) | its best configuration |
 | a member of a sweep, or a run of one | that configuration |
 
@@ -31,10 +30,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from jrh_mlflow.comparing.jury.jury import Jury, jury
-from jrh_mlflow.comparing.jury.jury_report import Cascade, cascade_answers, live_cascade
-from jrh_mlflow.comparing.jury.jury_view import JURY_JSON
-from jrh_mlflow.comparing.jury.panels import BestPanel, PanelAnswers, VotingRule, live_panel, panel_answer, panel_calls
-from jrh_mlflow.comparing.jury.votes import VoteTable, votes
+from jrh_mlflow.comparing.jury.panels import BestPanel, LivePanel, VotingRule, panel_answer, panel_calls
+from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_registering
 from jrh_mlflow.exporting.status import NamedRun, State, Status, named_run, page_of_run, status, status_of_export
@@ -45,7 +42,7 @@ from jrh_mlflow.judges.rendering import fill, fitting
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.catalog import entry_of, split_model
 from jrh_mlflow.models.local.weights import is_local
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import is_scale
 from jrh_mlflow.show.numbers import reading_text
 from jrh_mlflow.show.results import measure
@@ -63,7 +60,6 @@ from jrh_mlflow.tracking.judges.judge_registry import SCORERS
 from jrh_mlflow.tracking.judges.scorer_facts import FORMAT, exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
-from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import active_uri, say_once
 from jrh_mlflow.tracking.runs.view import server_address
 
@@ -80,7 +76,7 @@ _KNOWN = {
     "stale": ("warn", "refuse"),
     "orders": ("auto", "both", "one"),
     "form": ("scorer", "make_judge"),
-    "part": ("jury", "best", "cascade"),
+    "part": ("jury", "best"),
 }
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
 _SHORT = 40
@@ -97,7 +93,7 @@ def to_mlflow(
     orders: Literal["auto", "both", "one"] = "auto",
     answers: Sequence[str] | None = None,
     form: Literal["scorer", "make_judge"] = "scorer",
-    part: Literal["jury", "best", "cascade"] = "jury",
+    part: Literal["jury", "best"] = "jury",
     tracking_uri: str | None = None,
 ) -> Any:
     """Make an MLflow scorer of a judge: it sends the same bytes, reads answers the same way, and names its datasheet.
@@ -120,7 +116,7 @@ def to_mlflow(
             where no tie is offered. `auto` asks both unless the datasheet shows that the order hardly matters.
         answers: What responses and transcripts may be answered; the labels of the measured suite when None.
         form: `scorer`, or `make_judge` for scheduled scoring: another judge, which is not measured yet.
-        part: Of a jury: all its judges (`jury`), its `best` panel, or its `cascade`.
+        part: Of a jury: all its judges (`jury`), or its `best` panel.
         tracking_uri: MLflow store of the run; the active one when None.
 
     Raises:
@@ -308,27 +304,42 @@ class OneJudge:
 
 
 class SeveralJudges:
-    """The part of a jury that is exported: who answers, by which rule, and what was measured of it."""
+    """A jury, or its best panel, to be exported."""
 
     def __init__(self, done: Jury, part: str, *, tracking_uri: str | None) -> None:
-        self._jury, self._part, self._uri = done, part, tracking_uri
+        self._jury = done
+        self._part = part
+        self._uri = tracking_uri
 
     @cached_property
-    def _measured(self) -> tuple[dict[str, Any], VoteTable, PanelAnswers, Reading]:
-        """How the part comes to an answer, all votes, what it answered when measured, and how often that was right.
+    def _panel(self) -> LivePanel:
+        """Who votes, and how.
 
         Raises:
-            RecipeError: when the jury has no such part.
+            RecipeError: when the jury has no best panel.
         """
-        runs = self._jury.runs
-        table = votes({run.judge: run.calls for run in runs}, labels=runs[0].suite.labels)
-        rule, answers, accuracy = _measured_part(self._jury.report, table, self._part)
-        return rule, table, answers, accuracy
+        report = self._jury.report
+        if self._part == "jury":
+            return LivePanel(judges=report.judges, rule=report.rule)
+        if isinstance(report.best, BestPanel):
+            return LivePanel(judges=report.best.panel, rule=report.rule)
+        why = "was measured without one. Give `jury` size=…"
+        if report.best is not None:
+            why = f"has none: {report.best.reason}"
+        raise RecipeError(f"part={self._part!r} cannot be exported: this jury {why}.")
+
+    @property
+    def _accuracy(self) -> Reading:
+        """How often its answer was right."""
+        best = self._jury.report.best
+        if self._part == "best" and isinstance(best, BestPanel):
+            return best.accuracy
+        return self._jury.report.readings["accuracy"]
 
     @cached_property
     def _members(self) -> dict[str, OneJudge]:
         """Judge to what is exported of it."""
-        judges: tuple[str, ...] = self._measured[0]["cascade" if self._part == "cascade" else "panel"]["judges"]
+        judges = self._panel.judges
         runs = {run.judge: run.run_id for run in self._jury.runs if run.judge in judges}
         return {judge: _judge_of_run(run, self._uri) for judge, run in runs.items()}
 
@@ -350,24 +361,26 @@ class SeveralJudges:
 
         Whether both orders are asked is decided for all of them: they vote on each order.
         """
-        rule, _, _, accuracy = self._measured
+        panel = self._panel.to_dict()
         if orders == "auto":
             orders = "both" if order_matters(self._positional()) else "one"
         specs = [
             {**member.carried_once("one", answers, stale), "name": judge} for judge, member in self._members.items()
         ]
-        first, states = specs[0], [spec["status"] for spec in specs]
-        marks, count = [spec["fingerprint"] for spec in specs], "1 judge" if len(specs) == 1 else f"{len(specs)} judges"
+        first = specs[0]
+        states = [spec["status"] for spec in specs]
+        fingerprints = [spec["fingerprint"] for spec in specs]
         runs = ", ".join(str(spec["datasheet"]["run_id"]) for spec in specs)
-        digest = hashlib.sha256(json.dumps([marks, rule], sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([fingerprints, panel], sort_keys=True).encode()).hexdigest()
+        count = "1 judge" if len(specs) == 1 else f"{len(specs)} judges"
         return {
             **{name: first[name] for name in ("format", "answers", "ordinal", "rubric", "stale")},
-            **rule,
-            "kind": "cascade" if self._part == "cascade" else "jury",
-            "name": " ".join([self._part, *rule["cascade" if self._part == "cascade" else "panel"]["judges"]]),
+            "kind": "jury",
+            "panel": panel,
+            "name": " ".join([self._part, *self._panel.judges]),
             "members": specs,
             # A judge without a fingerprint cannot be told from another: nor can a jury with such a one.
-            "fingerprint": None if None in marks else digest,
+            "fingerprint": None if None in fingerprints else digest,
             "simulated": any(spec["simulated"] for spec in specs),
             "orders": orders,
             "status": next((state for state in ("never measured", "stale") if state in states), "measured"),
@@ -376,16 +389,18 @@ class SeveralJudges:
                 **first["datasheet"],
                 # A jury that was not logged has no datasheet but those of its judges.
                 "run_id": self._jury.run_id or runs,
-                "profile": f"{self._part} of {count}: accuracy {reading_text(accuracy)}",
+                "profile": f"{self._part} of {count}: accuracy {reading_text(self._accuracy)}",
                 "answered_by": [],
             },
         }
 
     def _positional(self) -> Reading | None:
         """How often the order of a pair decided what these judges answered together; None where nothing is a pair."""
-        _, table, answers, _ = self._measured
+        runs = self._jury.runs
+        table = votes({run.judge: run.calls for run in runs}, labels=runs[0].suite.labels)
         if table.pointwise:
             return None
+        answers = panel_answer(table, self._panel.judges, self._panel.rule)
         estimates = measure(panel_calls(table, answers)).estimates
         return next((estimates[axis] for axis in POSITIONAL if axis in estimates), None)
 
@@ -404,8 +419,6 @@ def source_of(what: object, *, part: str, tracking_uri: str | None) -> OneJudge 
     Raises:
         RecipeError: when a sweep has no best one, or there is no jury that `part` could be of.
     """
-    if isinstance(what, Cascade):
-        raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
     run, logged = getattr(what, "run_id", what), None
     # A text is meant as a run that is no address of a registered judge, and no model after its provider.
     if isinstance(run, str) and not (isinstance(what, Jury) or run.startswith(SCORERS) or split_model(run)[0]):
@@ -434,43 +447,20 @@ def _judge_of_run(run: object, uri: str | None) -> OneJudge:
 
 def _jury_again(logged: NamedRun) -> Jury:
     """Let the judges of a logged jury vote again, as its run says; their calls are all that is read."""
-    own, report = keys.param_group(logged.params, "jury"), run_file(logged.uri, logged.run_id, JURY_JSON)
-    cascade = json.loads(report or b"{}").get("cascade") or {}
-    steps = [*cascade["cheap"], cascade["strong"]] if "strong" in cascade else None
-    fewest = int(own["min_votes"])
+    settings = keys.param_group(logged.params, "jury")
+    min_votes = int(settings["min_votes"])
     done = jury(
         list(logged.evaluations),
-        rule=own["rule"],
-        ties=own["ties"],
-        # The run names the votes that all judges need; unless told otherwise, a best panel of fewer needs fewer.
-        min_votes=None if fewest == VotingRule().quorum(len(logged.evaluations)) else fewest,
-        size=int(own["size"]) if "size" in own else None,
-        max_usd=float(own["max_usd"]) if "max_usd" in own else None,
-        cascade=steps,
-        unsure=cascade.get("unsure") if steps else None,
-        seed=int(own.get("seed", 0)),
+        ties=settings["ties"],
+        # The run names the votes that all judges need; by default a best panel of fewer needs fewer.
+        min_votes=None if min_votes == VotingRule().quorum(len(logged.evaluations)) else min_votes,
+        size=int(settings["size"]) if "size" in settings else None,
+        max_usd=float(settings["max_usd"]) if "max_usd" in settings else None,
+        seed=int(settings.get("seed", 0)),
         tracking_uri=logged.uri,
         log=False,
     )
     return replace(done, run_id=logged.run_id, link=logged.link)
-
-
-def _measured_part(report: Any, table: VoteTable, part: str) -> tuple[dict[str, Any], PanelAnswers, Reading]:
-    """Return how a part comes to an answer in use, what it answered when measured, and how often that was right."""
-    rule, measured = report.rule, report.cascade if part == "cascade" else report.best
-    if part == "jury":
-        panel = live_panel(table, table.judges, rule)
-        return {"panel": panel.to_dict()}, panel_answer(table, table.judges, rule), report.readings["accuracy"]
-    if measured is None or isinstance(measured, NotEstimable):
-        how = "cascade=[cheap, strong]" if part == "cascade" else "size=…"
-        why = f"has none: {measured.reason}" if measured else f"was measured without one. Give `jury` {how}"
-        raise RecipeError(f"part={part!r} cannot be exported: this jury {why}.")
-    if isinstance(measured, BestPanel):
-        panel = live_panel(table, measured.panel, rule)
-        return {"panel": panel.to_dict()}, panel_answer(table, measured.panel, rule), measured.accuracy
-    live = live_cascade(measured)
-    shown = {"cascade": {**live.to_dict(), "judges": live.judges}}
-    return shown, cascade_answers(table, measured, seed=rule.seed), measured.accuracy
 
 
 # What a scorer carries and is called

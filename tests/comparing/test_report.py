@@ -129,7 +129,7 @@ def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_erro
     trio = next(trio for trio in suite.trios if set(trio.panel) == {"GPT-4o", "Claude Opus 4.5", "Gemini 2.5 Pro"})
     assert {axis: trio.readings[axis].value for axis in ("fpr", "fnr")} == {"fpr": 1 / N, "fnr": 2 / N}
     assert isinstance(suite.best, BestPanel)
-    assert suite.best.n_panels == 4
+    assert len(suite.best.tried) == 4
     assert {"accuracy", "fpr", "fnr"} <= set(suite.best.readings)
     assert suite.judges["GPT-4o"].mean.value == (14 + 15) / 32
     # 14 + 14 + 14 + 11 of 64, and 57 of 64.

@@ -1,4 +1,4 @@
-"""Juries, cascades and sweeps as MLflow scorers: row by row they answer what the measured ones answered."""
+"""Juries and sweeps as MLflow scorers: row by row they answer what the measured ones answered."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ def answered(scorer: Any, suite: jrh.Suite) -> dict[tuple[str, str], str]:
     ("suite", "rule"),
     few(
         [
-            pytest.param(pairs(), {"rule": "majority", "ties": "tie"}, id="pairs-majority"),
-            pytest.param(graded(), {"rule": "majority", "ties": "median", "min_votes": 3}, id="grades-median"),
-            pytest.param(pairs(), {"rule": "unanimous"}, id="pairs-unanimous"),
-            pytest.param(graded(), {"rule": "majority", "ties": "first", "min_votes": 1}, id="grades-first"),
+            pytest.param(pairs(), {"ties": "tie"}, id="pairs-majority"),
+            pytest.param(graded(), {"ties": "median", "min_votes": 3}, id="grades-median"),
+            pytest.param(pairs(), {"min_votes": 3}, id="pairs-all-votes"),
+            pytest.param(graded(), {"ties": "first", "min_votes": 1}, id="grades-first"),
         ],
         quick=2,
     ),
@@ -161,14 +161,8 @@ def unlogged(runs, store_uri):
 
 @pytest.fixture(scope="module")
 def logged(runs, store_uri):
-    rule = {"ties": "lowest", "min_votes": 1, "cascade": ["cheap", "strong"]}
+    rule = {"ties": "lowest", "min_votes": 1, "size": 2}
     return jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, **rule)
-
-
-def test_a_weighted_jury_in_use_has_the_weights_of_all_units(runs, store_uri):
-    done = jrh.jury(on(runs, "hand-grades"), rule="weighted", tracking_uri=store_uri, log=False)
-    spec = specification(jrh.to_mlflow(done, tracking_uri=store_uri))
-    assert spec["panel"]["weights"] == [done.report.seats[name].weight for name in MODELS]
 
 
 @pytest.mark.slow
@@ -187,30 +181,12 @@ def test_a_jury_that_was_not_logged_is_warned_of_or_refused_and_its_feedback_nam
 @pytest.mark.slow
 def test_a_logged_jury_is_exported_by_its_run(logged, store_uri):
     by_object, by_run = (
-        specification(jrh.to_mlflow(what, part="cascade", tracking_uri=store_uri)) for what in (logged, logged.run_id)
+        specification(jrh.to_mlflow(what, part="best", tracking_uri=store_uri)) for what in (logged, logged.run_id)
     )
     assert by_object == by_run
     whole = specification(jrh.to_mlflow(f"runs:/{logged.run_id}", tracking_uri=store_uri))
     assert (whole["kind"], whole["panel"]["judges"], whole["panel"]["rule"]["ties"]) == ("jury", [*MODELS], "lowest")
     assert by_run["datasheet"]["run_id"] == whole["datasheet"]["run_id"] == logged.run_id
-
-
-def test_an_exported_cascade_answers_what_the_measured_one_answered(runs, store_uri):
-    suite = graded()
-    one_by_one = {model: answered(jrh.to_mlflow(run, tracking_uri=store_uri), suite) for model, run in by_model(runs)}
-    done = jrh.jury(on(runs, suite.name), cascade=["cheap", "other", "strong"], tracking_uri=store_uri, log=False)
-    assert done.report.cascade.unsure == "disagree"
-    scorer = jrh.to_mlflow(done, part="cascade", tracking_uri=store_uri)
-    steps = set()
-    for item in suite.items:
-        feedback = scorer(**row(item, ""))
-        cheap, other, strong = (one_by_one[model][item.id, ""] for model in MODELS)
-        sure = cheap == other and cheap not in ("abstain", "unparsed", "error")
-        assert said(feedback, "") == (cheap if sure else strong)
-        told = json.loads(feedback.metadata[keys.FEEDBACK_MEMBERS])
-        assert [one["answers"] for one in told] == [[cheap], [other], [] if sure else [strong]]
-        steps.add(feedback.metadata.get(keys.FEEDBACK_DECIDED_BY))
-    assert steps >= {"first step", "last step"}
 
 
 def by_model(runs: dict[str, jrh.Evaluation]) -> list[tuple[str, str]]:
@@ -272,13 +248,13 @@ def test_both_orders_of_a_pair_are_voted_on_and_read_as_one_judge_s_answers(runs
 
 def test_a_jury_has_no_part_that_was_not_measured(unlogged, runs, store_uri):
     with pytest.raises(RecipeError, match="this jury was measured without one"):
-        jrh.to_mlflow(unlogged, part="cascade", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, part="best", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="one by one"):
         jrh.to_mlflow(unlogged, form="make_judge", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="is of a jury"):
-        jrh.to_mlflow(runs["cheap hand-grades"], part="cascade", tracking_uri=store_uri)
+        jrh.to_mlflow(runs["cheap hand-grades"], part="best", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="Did you mean"):
-        jrh.to_mlflow(unlogged, part="cascad", tracking_uri=store_uri)
+        jrh.to_mlflow(unlogged, part="bset", tracking_uri=store_uri)
 
 
 def test_the_best_panel_is_exported_with_its_judges_alone(runs, store_uri):

@@ -593,7 +593,7 @@ def test_a_row_without_an_answer_in_time_is_an_error(server: LoopbackServer, mon
         await asyncio.sleep(30)
 
     server.hold = never
-    monkeypatch.setattr(exported.LiveMember.__init__, "__kwdefaults__", {"longest_s": 0.05})
+    monkeypatch.setattr(exported.LiveJudge.__init__, "__kwdefaults__", {"longest_s": 0.05})
     feedback = export(judging(server, name="slow one")).run(**PAIR)
     assert (feedback.value, feedback.error.error_code) == (None, "JUDGE_ERROR")
     assert "no answer within 0.05 s" in feedback.error.error_message

@@ -8,7 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.comparing.comparison import compare_calls
-from jrh_mlflow.comparing.jury.panels import panel_accuracy
+from jrh_mlflow.comparing.jury.panels import panel_readings
 from jrh_mlflow.comparing.jury.votes import votes
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.composite import item_decisions, tally
@@ -158,7 +158,7 @@ def test_juries_comparisons_sweeps_and_categories_leave_them_out():
         if pure.axis in TESTS:
             assert (mixed.value, mixed.n, mixed.low, mixed.p_mcnemar) == (pure.value, pure.n, pure.low, pure.p_mcnemar)
     first, second = (votes(calls, labels=YES_NO) for calls in (with_both, alone))
-    readings = [panel_accuracy(table, table.answer[:, 0]) for table in (first, second)]
+    readings = [panel_readings(table, table.answer[:, 0])["accuracy"] for table in (first, second)]
     assert _numbers(readings[0]) == _numbers(readings[1])
     labelled = {name: tally(item_decisions(calls["a"])) for name, calls in (("both", with_both), ("alone", alone))}
     for cell in ("typos", "label_flip"):

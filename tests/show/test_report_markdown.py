@@ -7,8 +7,8 @@ import re
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.comparing.jury.jury import jury_page
 from jrh_mlflow.comparing.jury.jury_report import jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_page
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.schema.findings import Verdict
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from jrh_mlflow.comparing.jury.jury_report import jury_report
-from jrh_mlflow.comparing.jury.jury_view import jury_figures
 from jrh_mlflow.show.figures.canvas import plain_texts
 from jrh_mlflow.show.figures.reliability import cost_curve
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.sweeps.sweep_view import sweep_figures
 from tests.cases import few
-from tests.comparing.jury.jury_tools import LABELS, erring, family_errors
+from tests.comparing.jury.jury_tools import erring, family_errors
 from tests.sweeps.test_sweep_markdown import dot, page_of
 
 pytestmark = pytest.mark.drawn
@@ -32,13 +29,6 @@ def sweep_map(cheap: float, apart: float) -> Figure:
         dot("left", 0.4, cheap * apart**0.5, held_out=False, stopped=True),
     ]
     return sweep_figures(dots, (), title=f"Sweep on {LONG}")["pareto.png"]
-
-
-def jury_map(cheap: float, apart: float) -> Figure:
-    wrong = family_errors(3, 40, copies=0.3, error=0.3, seed=1)
-    prices = np.geomspace(cheap, cheap * apart, 3) / 1000
-    calls = {f"{LONG} {at}": erring(wrong[:, at], cost_usd=usd) for at, usd in enumerate(prices)}
-    return jury_figures(jury_report(calls, labels=LABELS, n_resamples=50), title="t")["cost.png"]
 
 
 def spent_curve(cheap: float, apart: float) -> Figure:
@@ -58,7 +48,7 @@ def drawn_ticks(axis: Axis) -> list[Text]:
 
 
 @pytest.mark.parametrize("apart", few(APART[::-1], quick=2))
-@pytest.mark.parametrize("draw", [sweep_map, jury_map, spent_curve])
+@pytest.mark.parametrize("draw", [sweep_map, spent_curve])
 def test_prices_are_plain_dollars_and_every_label_is_whole(draw, apart):
     for cheap in (0.00003, 7.0):
         figure = draw(cheap, apart)

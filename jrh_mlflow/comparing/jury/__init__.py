@@ -1,1 +1,1 @@
-"""Votes of several judges on the same calls: agreement, panels, cascades."""
+"""Votes of several judges on the same calls: agreement and panels."""

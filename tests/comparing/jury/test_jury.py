@@ -16,9 +16,8 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.jury import jury as command
-from jrh_mlflow.comparing.jury.jury_report import UNSURE, Cascade
-from jrh_mlflow.comparing.jury.jury_view import jury_figures
-from jrh_mlflow.comparing.jury.panels import RULES, TIES, BestPanel
+from jrh_mlflow.comparing.jury.jury import jury_figures
+from jrh_mlflow.comparing.jury.panels import TIES, BestPanel
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
@@ -49,12 +48,12 @@ def suite(*, name: str = "hand", n: int = N) -> jrh.Suite:
 
 
 def judge(name: str, wrong: np.ndarray, *, usd: float | None) -> Judge:
-    """A judge that errs where it is told to, and is less confident there."""
+    """A judge that errs where it is told to."""
 
     def answer(presentation: jrh.Presentation) -> jrh.Answer:
         number = int(str(presentation.response).split()[1])
         value = ("no", "yes")[(number % 2) ^ int(wrong[number])]
-        return jrh.Answer(value=value, cost_usd=usd, confidence=0.55 if wrong[number] else 0.9)
+        return jrh.Answer(value=value, cost_usd=usd)
 
     answer.__qualname__ = name
     return answer
@@ -88,7 +87,7 @@ def six(runs: dict[str, str]) -> list[str]:
 def done(runs: dict[str, str], store_uri: str) -> jrh.Jury:
     with pytest.MonkeyPatch.context() as patch:
         drawing.draw_again(patch.setattr)
-        return jrh.jury(six(runs), tracking_uri=store_uri, cascade=["j0", runs["j5"][:10]])
+        return jrh.jury(six(runs), tracking_uri=store_uri)
 
 
 def test_a_jury_is_a_run_of_its_own_with_everything_in_it(done, runs, store_uri, tmp_path):
@@ -100,19 +99,12 @@ def test_a_jury_is_a_run_of_its_own_with_everything_in_it(done, runs, store_uri,
     assert run.data.tags["jrh.simulated"] == "false"
     assert run.data.tags["mlflow.note.content"].splitlines()[2].startswith("**")
     assert run.data.params["jury.runs"] == ", ".join(six(runs))
-    assert (run.data.params["jury.rule"], run.data.params["jury.ties"]) == ("majority", "abstain")
+    assert (run.data.params["jury.ties"], run.data.params["jury.min_votes"]) == ("abstain", "4")
     assert run.data.params["suite.sha256"] == suite().sha256
     assert run.data.metrics == pytest.approx(done.metrics)
     folder = Path(client.download_artifacts(done.run_id, "", str(tmp_path)))
-    assert {path.name for path in (folder / "figures").iterdir()} == {"agreement.svg", "cost.svg"}
-    assert {path.stem for path in (folder / "tables").iterdir()} == {
-        "agreement",
-        "answers",
-        "conditions",
-        "halves",
-        "judges",
-        "panels",
-    }
+    assert {path.name for path in (folder / "figures").iterdir()} == {"agreement.svg"}
+    assert {path.stem for path in (folder / "tables").iterdir()} == {"agreement", "answers", "judges", "panels"}
     assert (folder / "jury.md").read_text(encoding="utf-8") == done.to_markdown()
     facts = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
     assert facts["effective_votes"]["value"] == done.metrics["jury/effective_votes/value"]
@@ -155,17 +147,9 @@ def test_the_numbers_of_the_judges_are_those_of_their_runs(done, runs, store_uri
     assert seat.usd_per_1k == pytest.approx(logged["cost/usd_per_1k_calls"])
 
 
-def test_a_cascade_is_found_by_judge_and_by_run_and_reads_the_logged_confidence(done):
-    found = done.report.cascade
-    assert isinstance(found, Cascade)
-    assert (found.cheap, found.strong, found.unsure) == (("j0",), "j5", "confidence")
-    assert done.metrics["jury/cascade/escalated/rate"] < 0.5
-    assert "### Cascade" in done.to_markdown()
-
-
 @pytest.mark.slow
 def test_the_same_jury_twice_is_the_same_jury(done, runs, store_uri):
-    again = jrh.jury(six(runs), tracking_uri=store_uri, cascade=["j0", "j5"], log=False)
+    again = jrh.jury(six(runs), tracking_uri=store_uri, log=False)
     assert again.run_id is None
     assert again.metrics == done.metrics
     assert again.to_markdown() == done.to_markdown()
@@ -176,8 +160,8 @@ def test_a_limit_in_dollars_leaves_out_what_has_no_price(runs, store_uri):
     found = jrh.jury(names, tracking_uri=store_uri, size=2, max_usd=3.5, log=False).report
     assert isinstance(found.best, BestPanel)
     assert set(found.best.panel) == {"j0", "j1"}
-    assert "price unknown: unpriced" in found.best.notes[0]
-    assert found.usd_per_1k is None
+    assert found.best.unpriced == ("unpriced",)
+    assert found.jury.usd_per_1k is None
     with pytest.raises(RecipeError, match=r"No panel of 2 costs at most \$1"):
         jrh.jury(names, tracking_uri=store_uri, size=2, max_usd=1, log=False)
 
@@ -192,29 +176,21 @@ def test_a_jury_of_simulated_judges_on_pairs_says_so_and_has_no_correlation_with
     # The first slot holds the better one in one order of two; then two of three votes are right.
     assert found.metrics["jury/accuracy/rate"] == 0.5
     assert found.metrics["jury/no_decision/rate"] == 0.5
-    assert set(jury_figures(found.report, title="x")) == {"agreement.png"}, "no prices, no map of costs"
+    assert set(jury_figures(found.report, title="x")) == {"agreement.png"}
 
 
-def test_figures_are_drawn_at_a_readable_size(done, store_uri, tmp_path):
+def test_the_figure_is_drawn_at_a_readable_size(done, store_uri, tmp_path):
     client = MlflowClient(tracking_uri=store_uri)
-    for name in ("agreement.svg", "cost.svg"):
-        data = Path(client.download_artifacts(done.run_id, f"figures/{name}", str(tmp_path))).read_text("utf-8")
-        width, height = map(int, re.findall(r'(?:width|height)="(\d+)"', data)[:2])
-        assert data.startswith("<svg xmlns=")
-        assert 700 < width < 1400
-        assert 400 < height < 1200
-
-
-@pytest.mark.slow
-def test_a_cascade_over_the_limit_without_a_threshold_to_lower_is_said(runs, store_uri):
-    options = {"cascade": ["j0", "j1", "j2"], "max_usd": 1.0, "log": False}
-    found = jrh.jury(six(runs)[:3], tracking_uri=store_uri, **options)
-    assert "over the limit of $1: the signal disagree has no threshold to lower" in found.to_markdown()
+    data = Path(client.download_artifacts(done.run_id, "figures/agreement.svg", str(tmp_path))).read_text("utf-8")
+    width, height = map(int, re.findall(r'(?:width|height)="(\d+)"', data)[:2])
+    assert data.startswith("<svg xmlns=")
+    assert 700 < width < 1400
+    assert 400 < height < 1200
 
 
 def test_the_command_offers_exactly_what_the_measures_know():
     offered = {one.name: tuple(one.type.choices) for one in command.params if isinstance(one.type, Choice)}
-    assert offered == {"rule": RULES, "ties": TIES, "unsure": UNSURE}
+    assert offered == {"ties": TIES}
 
 
 def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri):
@@ -227,18 +203,15 @@ def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri)
     [
         (["j0"], {}, "at least two runs"),
         (["j0", "j0"], {}, "named twice"),
-        (["j0", "j1"], {"cascade": ["j0", "j3"]}, "none of the runs of the jury"),
-        (["j0", "j1"], {"cascade": ["j0"]}, "cheap judges"),
-        (["j0", "j1"], {"rule": "plurality"}, "Unknown rule"),
-        (["j0", "j1"], {"unsure": "confidence"}, "is for a cascade"),
+        (["j0", "j1"], {"ties": "lots"}, "Unknown ties"),
         (["j0", "j1"], {"max_usd": 2.0}, "name its size"),
         (["j0", "j1"], {"size": 5}, "cannot be chosen from 2 judges: give 1 to 2"),
         (["j0", "j1", "j2", "j3"], {"size": 0}, "A panel of 0 cannot be chosen from 4 judges"),
         (["j0", "j1", "j2", "j3"], {"size": 9, "max_usd": 5.0}, "A panel of 9 cannot be chosen from 4 judges"),
-        (["j0", "unpriced"], {"size": 2, "max_usd": 5.0}, r"price of 1 of 2 judges is unknown \(unpriced\)"),
+        (["j0", "unpriced"], {"size": 2, "max_usd": 5.0}, r"price of 1 judges is unknown \(unpriced\)"),
         (["j0", "j1", "j2", "j3"], {"max_usd": -1.0}, r"more than \$0 per 1,000 judgments, but got -1"),
         (["j0", "j1"], {"max_usd": float("inf"), "size": 1}, "but got inf"),
-        (["j0", "j1"], {"max_usd": 0.0, "cascade": ["j0", "j1"]}, "but got 0"),
+        (["j0", "j1"], {"max_usd": 0.0, "size": 1}, "but got 0"),
         (["j0", "j1", "j2", "j3"], {"min_votes": 99}, "`1 <= min_votes <= 4`"),
     ],
 )
@@ -253,11 +226,10 @@ def test_what_is_no_jury_is_refused_before_a_run_is_made(names, options, text, r
 
 
 def test_the_command_prints_the_page_and_logs_a_run(runs, store_uri):
-    arguments = [*six(runs)[:3], "--ties", "lowest", "--cascade", f"{runs['j0']},{runs['j1']},{runs['j2']}"]
+    arguments = [*six(runs)[:3], "--ties", "lowest"]
     ended = CliRunner().invoke(command, [*arguments, "--tracking-uri", store_uri, "--run-name", "trio"])
     assert ended.exit_code == 0, ended.output
     assert "Jury of 3 judges on hand" in ended.output
-    assert "signal: disagree" in ended.output
     run_id = ended.output.rpartition("logged: run ")[2].split()[0]
     run = MlflowClient(tracking_uri=store_uri).get_run(run_id)
     assert (run.info.run_name, run.data.tags["jrh.kind"]) == ("trio", "jury")
@@ -265,9 +237,8 @@ def test_the_command_prints_the_page_and_logs_a_run(runs, store_uri):
 
 
 def test_the_command_speaks_json_and_can_leave_mlflow_alone(runs, store_uri):
-    arguments = [*six(runs)[:4], "--rule", "weighted", "--size", "2", "--json", "--no-log", "--tracking-uri", store_uri]
+    arguments = [*six(runs)[:4], "--size", "2", "--json", "--no-log", "--tracking-uri", store_uri]
     facts = json.loads(CliRunner().invoke(command, arguments).output)
     assert facts["run_id"] is None
-    assert facts["rule"] == "weighted"
+    assert facts["ties"] == "abstain"
     assert facts["best"]["size"] == 2
-    assert all(seat["weight"] > 0 for seat in facts["seats"].values())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jrh_mlflow.comparing.jury.jury_report import jury_report
-from jrh_mlflow.comparing.jury.jury_verdict import jury_verdict
-from jrh_mlflow.comparing.jury.jury_view import jury_page
+from jrh_mlflow.comparing.jury.jury import jury_page
+from jrh_mlflow.comparing.jury.jury_report import jury_report, jury_verdict
 from tests.comparing.comparing_tools import able_but, claim, coin, oracle, pair_calls, point_calls
 
 

@@ -29,7 +29,7 @@ OWN: dict[str, str | tuple[str, ...]] = {
     "comparing/across_suites_view.py": ("report/", "report.json", "report.md"),
     "comparing/comparison_view.py": ("compare/", "comparison.json", "comparison.md"),
     "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json"),
-    "comparing/jury/jury_view.py": ("jury/", "jury.json", "jury.md"),
+    "comparing/jury/jury.py": ("jury/", "jury.json", "jury.md"),
     "comparing/self_preference.py": ("self_preference/", "self_preference.json", "self_preference.md"),
     "generation/report.py": "generate/",
     "review/finish.py": "review/",
