@@ -6,17 +6,20 @@ import asyncio
 import hashlib
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
+from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.schema.items import Call
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import Answer, Presentation
 
 JudgeFunction = Callable[[Presentation], object]
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
+_MOST_BITS = 1024
+"""Of an integer: larger ones are beyond every float, and Python refuses to write very long ones."""
 
 
 class UserFunction:
@@ -36,8 +39,9 @@ class UserFunction:
             returned = self._function(*arguments)
         else:
             loop = asyncio.get_running_loop()
-            returned = await loop.run_in_executor(self._threads, self._function, *arguments)
-        return await returned if inspect.isawaitable(returned) else returned
+            in_thread = loop.run_in_executor(self._threads, self._function, *arguments)
+            returned = await _result_of(in_thread)
+        return await _result_of(returned) if inspect.isawaitable(returned) else returned
 
     @contextmanager
     def running(self, concurrency: int) -> Iterator[None]:
@@ -56,6 +60,36 @@ class UserFunction:
             threads.shutdown(wait=is_whole, cancel_futures=not is_whole)
 
 
+async def _result_of(awaitable: Awaitable[object]) -> object:
+    """Await the user's code; a CancelledError that it raises by itself is an error like any other.
+
+    It runs in a task of its own, because that is how its own end differs from a cancelled call.
+    """
+    task = asyncio.ensure_future(awaitable)
+    try:
+        await asyncio.wait([task])
+    finally:
+        task.cancel()
+    if task.cancelled() or isinstance(task.exception(), asyncio.CancelledError):
+        raise JudgeError("The judge raised asyncio.CancelledError.")
+    return task.result()
+
+
+def _check_integers(returned: object) -> None:
+    """Refuse an integer that Python cannot write as text.
+
+    Raises:
+        JudgeError: with its size.
+    """
+    value = returned.value if isinstance(returned, Answer) else returned
+    if isinstance(value, Mapping):
+        for part in value.values():
+            _check_integers(part)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        size = f"{value.bit_length():,} bits"
+        raise JudgeError(f"The judge answered with an integer of {size}. Return one of the answers.")
+
+
 class CallableJudge(AnsweringJudge):
     """Wraps `f(presentation)`."""
 
@@ -67,7 +101,9 @@ class CallableJudge(AnsweringJudge):
 
     async def ask(self, call: Call) -> object:
         """Pass the presentation, and nothing else, to the function."""
-        return await self._called(call.presentation)
+        returned = await self._called(call.presentation)
+        _check_integers(returned)
+        return returned
 
     def running(self, concurrency: int) -> AbstractContextManager[None]:
         """Give a sync function its bounded thread pool."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import subprocess
@@ -161,6 +162,58 @@ def test_a_judge_that_raises_is_the_outcome_error_and_the_run_finishes():
         assert {record.outcome for record in failed} == {"error"}
         assert {record.error for record in failed} == {"ConnectionError: no route"}
         assert {record.outcome for record in records if record not in failed} == {"verdict"}
+
+
+def cancels_itself(_: Presentation) -> str:
+    raise asyncio.CancelledError
+
+
+async def cancels_itself_async(_: Presentation) -> str:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("judge", [cancels_itself, cancels_itself_async])
+def test_a_judge_that_raises_cancelled_error_is_the_outcome_error_and_the_run_finishes(judge):
+    records = asked(judge, SUITE)
+    assert len(records) == 2 * len(SUITE)
+    assert {record.outcome for record in records} == {"error"}
+    assert {record.error for record in records} == {"JudgeError: The judge raised asyncio.CancelledError."}
+
+
+def test_a_call_that_is_cancelled_from_outside_is_cancelled_in_the_judge_too():
+    ended = []
+
+    async def judge(_: Presentation) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+        return "1"
+
+    async def run() -> None:
+        call = next(iter(plan_calls(SUITE, resolve_judge(judge), replicates=1)))
+        task = asyncio.ensure_future(resolve_judge(judge).ask(call))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert ended == [True]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [10**5000, -(10**5000), jrh.Answer(10**5000), jrh.Answer({"a": jrh.Answer(10**5000)})],
+    ids=["bare", "negative", "in an answer", "under a rubric"],
+)
+def test_an_integer_that_python_cannot_write_is_the_outcome_error_and_the_run_finishes(returned):
+    records = asked(lambda _: returned, SUITE)
+    assert len(records) == 2 * len(SUITE)
+    assert {record.outcome for record in records} == {"error"}
+    assert {record.error for record in records} == {
+        "JudgeError: The judge answered with an integer of 16,610 bits. Return one of the answers."
+    }
 
 
 def test_lost_answers_leave_their_denominators_and_withhold_what_is_past_the_limit():
