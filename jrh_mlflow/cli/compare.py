@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.options import force_option, own_run, shown_as
-from jrh_mlflow.cli.printing import print_as, print_place, print_result
+from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.outputs import check_free
 
 
@@ -43,17 +43,8 @@ def compare(
     what differs. Differences are tested on the deciding (primary) axes; the others are exploratory. The comparison is
     logged as a run of its own with Markdown, HTML, tables and figures.
 
-    Two cards (.json files of `jrh card`) are put side by side instead, where they are of one suite.
-
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
-    if cards := [run for run in runs if run.endswith(".json")]:
-        if len(cards) < len(runs) or html or primary or options["baseline"]:
-            raise click.UsageError("Cards are compared with cards, on their headline readings: give .json files alone.")
-        from jrh_mlflow.comparing.judge_card import compare_cards
-
-        print_result(compare_cards(cards), as_json=as_json, markdown=markdown)
-        return
     from jrh_mlflow.comparing.compare import compare as run
 
     if by_language:

@@ -55,7 +55,6 @@ GROUPS = {
         "tests": ("tests", "List the reliability tests, or show how one is written."),
     },
     "Look": {
-        "card": ("card", "Write the card of a judge for others to read."),
         "ui": ("ui", "Open the MLflow UI on a store."),
         "demo": ("demo", "Measure judges that need no key, and print what they read."),
     },

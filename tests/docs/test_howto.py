@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.comparing.judge_card import judge_card
-from jrh_mlflow.judges.scripted import AlwaysFirst, Oracle
 from jrh_mlflow.measuring import resolve
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.schema.estimates import NotEstimable
@@ -70,16 +68,6 @@ def test_a_judge_is_mended(here: World, monkeypatch: pytest.MonkeyPatch) -> None
     run = jrh.evaluate("openai/gpt-4o-mini", suite, traces="none")
     page = Printed("docs/howto/repair.md", here, words={"RUN": run.run_id}).run()
     assert page.names["mended"].repaired.run_id == page.names["done"].run_id
-
-
-def test_judge_cards(here: World) -> None:
-    options = {"progress": False, "traces": "none"}
-    runs = [jrh.evaluate(judge, "datasheet-short", **options).run_id for judge in (Oracle(), AlwaysFirst())]
-    (here.folder / "cards").mkdir()
-    theirs = judge_card(runs[1], tracking_uri=here.uri).to_json()
-    (here.folder / "cards" / "theirs.json").write_text(theirs, encoding="utf-8")
-    Printed("docs/howto/card.md", here, words={"RUN": runs[0]}).run()
-    assert (here.folder / "cards" / "my_judge.html").exists()
 
 
 def test_judges_of_single_responses(here: World) -> None:
