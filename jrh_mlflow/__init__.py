@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.people.correct import correct as correct
     from jrh_mlflow.people.corrected_view import Corrected as Corrected
     from jrh_mlflow.people.label_draw import label_draw as label_draw
-    from jrh_mlflow.people.passed import passed as passed
     from jrh_mlflow.schema.estimates import Estimate as Estimate
     from jrh_mlflow.schema.estimates import NotEstimable as NotEstimable
     from jrh_mlflow.schema.presentation import Answer as Answer
@@ -110,7 +109,6 @@ _HOMES = dict(
             "people.correct": "correct",
             "people.corrected_view": "Corrected",
             "people.label_draw": "label_draw",
-            "people.passed": "passed",
             "schema.estimates": "Estimate NotEstimable",
             "schema.presentation": "Answer Message Presentation",
             "show.results": "Datasheet ReliabilityReport measure",

@@ -1,4 +1,4 @@
-"""`Gate`: what some rules came to, of a judge (`jrh.gate`) or of an application (`jrh.passed`), and its run.
+"""`Gate`: what some rules came to, and its run.
 
 A gate is logged as a run of kind `gate`; the run that was gated says so in its tags, page, datasheet and description.
 People and build servers see it in one line, as Markdown, on a screen, as a section of a page and as JUnit XML.
@@ -64,8 +64,6 @@ _MOST_RULES = 5000
 Undecided = Literal["fail", "pass"]
 
 
-APPLICATION = "failure_rate"
-"""Axis of the one rule of a gate of an application (`jrh.passed`)."""
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
 JUNIT_NAME = "jrh gate"
@@ -143,9 +141,7 @@ class Gate(ShownResult):
     @property
     def verdict(self) -> Verdict:
         """What holds, fails and is not decided in plain words, with what to do next; a finding for each rule."""
-        # Only of a judge is the run that was gated an evaluation, which our commands know.
-        judged = any(check.rule.axis != APPLICATION for check in self.results)
-        return gate_verdict(self.results, subject=self.subject, run_id=self.gated_run if judged else None)
+        return gate_verdict(self.results, subject=self.subject, run_id=self.gated_run)
 
     def __bool__(self) -> bool:
         return self.passed is True or (self.passed is None and self.undecided == "pass")
@@ -265,13 +261,12 @@ class Gate(ShownResult):
         return {"profile": self.reason, "tables": [CHECKS(self.rows)], "notes": [*self.shown_notes, *advice]}
 
 
-def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = True) -> Gate:
+def log_gate(gate: Gate, *, tracking_uri: str | None = None) -> Gate:
     """Log a gate as a run of its own beside the run that was gated, and let that one show it, the newest in place.
 
     Args:
         gate: Of a run.
         tracking_uri: The store of that run; the active one when None.
-        saves_view: False leaves what the experiment's pages open on: that of an application's traces.
 
     Returns:
         The gate with the id of its run and where it can be looked at.
@@ -285,7 +280,7 @@ def log_gate(gate: Gate, *, tracking_uri: str | None = None, saves_view: bool = 
     uri = tracking_uri or active_uri()
     with reading_client(uri) as client:
         experiment_id = client.get_run(gated).info.experiment_id
-    store = Store(uri, experiment_id=experiment_id, saves_view=saves_view)
+    store = Store(uri, experiment_id=experiment_id)
     # Logged before it is shown: a run must not name a gate that does not exist.
     name, what_now = f"gate: {gate.subject}", "Nothing else was changed."
     gate = log_result(store, gate, "gate", gate_content, name=name, simulated=gate.simulated, what_now=what_now)
@@ -319,7 +314,7 @@ def _served(check: RuleCheck, run_id: str | None) -> dict[str, Any]:
         return {}
     axis = find(key)
     share = axis.statistic == "rate" if axis else key.endswith("/accuracy")
-    leads = run_id is not None and key != APPLICATION and has_calls(key)
+    leads = run_id is not None and has_calls(key)
     return {"share": share, "address": FROM_RUN.calls(run_id, axis=key) if leads and run_id else ""}
 
 

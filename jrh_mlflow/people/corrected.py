@@ -277,13 +277,6 @@ def _either(drawn: _Data) -> Mean:
     return Mean(sum(of_way[0].value for of_way in means) / 2, *_hull([mean for of_way in means for mean in of_way]))
 
 
-def question_labels(
-    graded: Graded, labelled: LabelledSample, *, sampling: Sampling | None, labelled_apart: bool | None
-) -> tuple[Pool, str]:
-    """As `questioned`, of the judge's values on other items, and of labelled ones."""
-    return questioned(_checked(graded, labelled, sampling, labelled_apart, 0.95))
-
-
 def questioned(data: _Data) -> tuple[Pool, str]:
     """Whether the labels are of the items whose rate is asked for, and a sentence where that is not known.
 

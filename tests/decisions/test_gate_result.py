@@ -176,12 +176,6 @@ def test_what_is_not_decided_says_how_many_tasks_would_and_a_command_that_can_be
         assert group.get_command(click.Context(group), name).make_context(name, arguments)
 
 
-def test_an_application_has_no_command_of_judges():
-    for state in ("holds", "fails", "undecided"):
-        found = Gate(results=(check(state, "failure_rate <= 0.1", further=3),), subject="x", gated_run=RUN)
-        assert "`" not in str(found.verdict)
-
-
 def test_a_gate_is_plain_json_in_both_directions():
     found = Gate(results=(check("undecided", further=3),), subject="x", baseline_run="b" * 32)
     data = json.loads(json.dumps(found.to_dict(), allow_nan=False))

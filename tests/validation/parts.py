@@ -29,7 +29,6 @@ DECISIONS = Part(
     simulations=(
         *told_apart.SIMULATIONS,
         *at_the_limit.GATES,
-        *at_the_limit.PASSES,
         asked_until.ON_THE_LIMIT,
         asked_until.RECORDED,
         *promised_sizes.PLANS,

@@ -77,8 +77,6 @@ class LabelTable:
     has_ids: bool = True
     """Whether items have names of their own, or are only numbered."""
     of_traces: bool = False
-    of_calls: bool = False
-    """Whether they are the calls of an evaluation of ours."""
     nobody: str = "No item has a label of a person."
     """What to say where no person labelled anything."""
     params: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -214,7 +214,6 @@ def _of_calls(run_id: str, options: LabelOptions) -> LabelTable:
     known = LabelTable(
         frame=pd.DataFrame(),
         shown=f"{run.suite.name}, run {run.run_id[:8]}",
-        of_calls=True,
         simulated=run.simulated,
         tracking_uri=options.tracking_uri,
         experiment=run.experiment,
