@@ -21,7 +21,7 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import LABEL_SOURCES, PROTOCOL
 from jrh_mlflow.show.decided_rules import DecisionSection, with_section
 from jrh_mlflow.show.figures.canvas import Figures
-from jrh_mlflow.show.figures.datasheet import calibration_figures, datasheet_figures, judge_drawings
+from jrh_mlflow.show.figures.datasheet import calibration_figures, datasheet_figures
 from jrh_mlflow.show.figures.reliability import report_figures
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.glossary import TERMS
@@ -90,11 +90,8 @@ class ShownRun:
     @cached_property
     def drawings(self) -> list[Drawing]:
         """What there is to draw of it, by name."""
-        sheet, label = self.sheet, self.judge.label
-        if not isinstance(sheet, Datasheet):
-            return sorted(draw(sheet_figures(sheet, self.calls, label)), key=lambda drawing: drawing.name)
-        drawings = draw(calibration_figures(sheet.estimates, self.calls, label))
-        return sorted([*judge_drawings(label, sheet.estimates), *drawings], key=lambda drawing: drawing.name)
+        figures = sheet_figures(self.sheet, self.calls, self.judge.label)
+        return draw(dict(sorted(figures.items())))
 
     def page(self) -> str:
         """Return the page."""

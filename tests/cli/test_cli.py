@@ -215,12 +215,12 @@ def judge(presentation):
 
 _SAYS_WHAT_DRAWS = """
 import atexit, sys
-loaded = lambda: [name for name in ("matplotlib.figure", "PIL") if name in sys.modules]
+loaded = lambda: [name for name in ("matplotlib.figure", "matplotlib.pyplot") if name in sys.modules]
 atexit.register(lambda: print("loaded to draw:", loaded(), file=sys.stderr))
 """
 
 
-def test_on_a_fresh_store_mlflow_prints_no_info_line_its_warnings_stay_and_matplotlib_is_not_loaded(
+def test_on_a_fresh_store_mlflow_prints_no_info_line_its_warnings_stay_and_figures_are_drawn_without_pyplot(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "chatty.py").write_text(_CHATTY_JUDGE, encoding="utf-8")
@@ -235,5 +235,5 @@ def test_on_a_fresh_store_mlflow_prints_no_info_line_its_warnings_stay_and_matpl
     assert "a warning that matters" in done.stderr
     assert "INFO" not in done.stderr
     assert "Running upgrade" not in done.stderr
-    assert "loaded to draw: []" in done.stderr
+    assert "loaded to draw: ['matplotlib.figure']" in done.stderr
     assert list(tmp_path.rglob("figures/axes_map.svg"))

@@ -15,7 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import by_step
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures import svg
-from jrh_mlflow.show.figures.canvas import canvas, hover
+from jrh_mlflow.show.figures.canvas import CELL_BLACK, canvas, hover
 from jrh_mlflow.show.figures.datasheet import datasheet_figures, psychometric
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import draw, figure_files, inline_svg
@@ -133,7 +133,7 @@ def test_no_id_stands_twice_on_a_page_and_every_reference_is_answered(sheet: She
 
 def test_colours_are_those_of_the_page_but_for_cells_on_a_scale(sheet: Sheet) -> None:
     page = "".join(drawings({f"judge {number}": sheet for number in range(8)}).values())
-    assert set(re.findall(r":(#[0-9a-f]{6})", page)) == {"#000000"}, "black on orange is read on any page"
+    assert set(re.findall(r":(#[0-9a-f]{6})", page)) == {CELL_BLACK}, "black on orange is read on any page"
     used = set(re.findall(r"var\((--fig-[a-z0-9]+)\)", page))
     assert used >= {"--fig-ink", "--fig-line", "--fig-paper", "--fig-1", "--fig-8"}
     for theme in themes().values():
@@ -162,7 +162,7 @@ def test_a_file_stands_alone_with_the_colours_of_the_light_page(sheet: Sheet) ->
 
 def test_figures_are_drawn_once_for_page_and_file(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    monkeypatch.setattr(svg, "_drawn", lambda figure, once=svg._drawn: drawn.append("") or once(figure))
+    monkeypatch.setattr(svg, "inline_svg", lambda figure, title: drawn.append(title) or inline_svg(figure, title=title))
     drawings = draw(datasheet_figures({"judge": sheet}))
     page, run = [drawing.svg for drawing in drawings], figure_files(drawings)
     assert len(drawn) == len(page) == len(run) == 3

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import CallsError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -37,9 +38,11 @@ _CELL_WIDTH, _CELL_HEIGHT = 1.3, 0.62
 """Inches of a cell of a table."""
 _LINE = 0.27
 """Inches of a line of the list under a figure."""
-# An artist has one free text, its gid: what `svg` must know is written there.
-HOVER, AS_DRAWN = "hover:", "as drawn:"
-"""How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
+# An artist has one free text, its gid: `svg` reads there what is said on hover.
+HOVER, SPOT = "hover:", "spot:"
+"""How the gid of an artist begins that says something when pointed at, and of an invisible marker that does."""
+CELL_BLACK, CELL_WHITE = "#000001", "#fffffe"
+"""Inks on colours that a dark page leaves as they are: one step off, so that `svg` leaves them too."""
 
 
 def plotted(figures: Figures, kind: str | None = None) -> Figure:
@@ -74,46 +77,41 @@ def png(figure: Figure) -> bytes:
 
 
 @contextmanager
-def plain_texts(figure: Figure, **settings: Any) -> Iterator[list[Artist]]:
+def plain_texts(figure: Figure, **settings: Any) -> Iterator[None]:
     """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning.
 
-    Gives all artists of the figure; more settings of matplotlib's hold as long.
+    More settings of matplotlib's hold as long.
     """
     import matplotlib as mpl
     from matplotlib.text import Text
 
-    artists, drawn_with = _artists(figure), {"text.parse_math": False, **settings}
-    # Texts have taken the setting over when they were made; the context below is for those made while drawing.
-    for text in artists:
-        if isinstance(text, Text):
-            text.set_parse_math(False)
+    # Texts have taken the setting over when they were made; the context is for those made while drawing.
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    drawn_with = {"text.parse_math": False, **settings}
     with mpl.rc_context(cast("Any", drawn_with)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield artists
+        yield
 
 
-def _artists(figure: Figure) -> list[Artist]:
-    """Return what `figure.findobj()` does, which joins its lists at every level."""
-    found: list[Artist] = []
-    left: list[Artist] = [figure]
-    while left:
-        found.append(artist := left.pop())
-        left += artist.get_children()
-    return found
-
-
-def hover(artist: Artist, words: str, *, address: str | None = None, as_drawn: bool = False) -> None:
+def hover(artist: Artist, words: str, *, address: str | None = None) -> None:
     """Let a part of a figure say something when it is pointed at, and lead somewhere; pictures show none of it.
 
     Args:
         artist: A bar, a cell, a line.
         words: What it says; nothing when empty.
-        address: Where a click leads.
-        as_drawn: Its colours stay as they are on a dark page, as those of a cell on a scale do.
+        address: Where a click leads; nowhere unless it is relative or http(s).
     """
-    mark = f"{AS_DRAWN if as_drawn else ''}{HOVER}{' '.join(words.split())}"
-    artist.set_gid(mark if words or as_drawn else None)
-    artist.set_url(address)
+    if words:
+        artist.set_gid(HOVER + " ".join(words.split()))
+    # An address such as `javascript:` would run something.
+    if address and _is_page_address(address):
+        artist.set_url(address)
+
+
+def _is_page_address(address: str) -> bool:
+    plain = address.isprintable() and " " not in address
+    return plain and urlsplit(address).scheme in ("", "http", "https")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,8 +128,8 @@ def hover_spots(axes: Axes, spots: Iterable[Spot]) -> None:
     for spot in spots:
         # On top of all, larger than a point, and invisible.
         style: dict[str, Any] = {"marker": "o", "markersize": 16, "linestyle": "none", "alpha": 0, "zorder": 9}
-        (drawn,) = axes.plot([spot.x], [spot.y], **style)
-        hover(drawn, spot.words)
+        (marker,) = axes.plot([spot.x], [spot.y], **style)
+        marker.set_gid(SPOT + " ".join(spot.words.split()))
 
 
 def hover_readings(axes: Axes, readings: Mapping[float, tuple[str, Reading | None]], *, upright: bool) -> None:
@@ -305,20 +303,16 @@ def write_cell(
 
     colour = colormaps[scale](min(1.0, max(0.0, place)))
     cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
-    hover(cell, words, address=address, as_drawn=True)
+    hover(cell, words, address=address)
     style: dict[str, Any] = {"ha": "center", "va": "center", "color": _ink(colour)}
-    # The ink was chosen for this cell's colour: a dark page must not change it.
-    for text in (
-        axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style),
-        axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
-    ):
-        hover(text, "", as_drawn=True)
+    axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style)
+    axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style)
 
 
 def _ink(colour: tuple[float, ...]) -> str:
     """Black or white, whichever stands out more on a colour (relative luminance of WCAG 2)."""
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+    return CELL_BLACK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else CELL_WHITE
 
 
 def spread_prices(axes: Axes, *, wide: bool | None = None) -> None:

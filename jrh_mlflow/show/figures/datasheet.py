@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, ha
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.show.figures.canvas import (
+    CELL_BLACK,
     PALETTE,
     Spot,
     canvas,
@@ -33,10 +35,8 @@ from jrh_mlflow.show.figures.canvas import (
     short,
     write_corners,
 )
-from jrh_mlflow.show.figures.plain import Bars, Curve, interval_rows, ladder_curves, stacked_bars
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.show.numbers import any_bounds, hover_text, interval_text, is_shown, threshold_text
-from jrh_mlflow.show.page import Drawing
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
 from jrh_mlflow.text import two_places
@@ -104,6 +104,16 @@ _VARIATION = {
     f"{VARIANCE}asking_again": ("not known: ask twice", "#D9D9D9", ""),
 }
 
+_SHARE_INKS = {
+    "#0072B2": "white",
+    "#D55E00": "white",
+    # Black on orange and on light blue is read on any page; the other bars change with it.
+    "#E69F00": CELL_BLACK,
+    "#56B4E9": CELL_BLACK,
+    "#D9D9D9": "black",
+}
+"""Colour of a part to that of the share written on it."""
+
 
 def no_calls(_judge: str, _key: str) -> None:
     """Lead nowhere: a file has no pages beside it."""
@@ -120,39 +130,6 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
         "variation.png": variation(sheets),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def judge_drawings(judge: str, estimates: Mapping[str, Reading]) -> list[Drawing]:
-    """Draw the same of one judge without matplotlib: every run has it."""
-    sheets, made = {judge: estimates}, list[Drawing]()
-    for name, ladders in _LADDERS.items():
-        drawn = [
-            Curve(
-                label=_curve_label(judge, family, estimates),
-                readings={step: reading for step, reading in by_step(estimates, family).items() if is_shown(reading)},
-                step_name=_step_name(family),
-                hollow=family == ladders.families[1],
-            )
-            for family in ladders.families
-        ]
-        shown = [curve for curve in drawn if curve.readings]
-        note = _HOLLOW if any(curve.hollow for curve in shown) and name == "psychometric_curve" else ""
-        labels = (ladders.across, ladders.up)
-        if shown:
-            made.append(ladder_curves(name, shown, title=ladders.title, labels=labels, level=ladders.level, note=note))
-    for name, bars in (("delta_0_decomposition", _decomposition_bars(sheets)), ("variation", _variation_bars(sheets))):
-        made += [stacked_bars(name, bars)] if bars else []
-    if rows := {axis_name(key): estimates[key] for key in _main_axes(sheets)}:
-        title = f"Metrology axes of {short(judge)}"
-        made.append(interval_rows("axes_map", rows, title=title, across="share (bars: 95 % by task)"))
-    return made
-
-
-def _curve_label(judge: str, family: str, estimates: Mapping[str, Reading]) -> str:
-    if family not in _CURVES:
-        return _ladder_label(judge, "matched" in family, alone=True)
-    matched, threshold = ", matched" if family == _MATCHED else "", estimates.get(_CURVES[family])
-    return f"{short(judge)}{matched}   Δ75 {threshold_text(threshold)}" if threshold else f"{short(judge)}{matched}"
 
 
 def _step_name(family: str) -> str:
@@ -284,7 +261,21 @@ def decomposition(sheets: Sheets) -> Figure | None:
     return _stacked(bars) if bars else None
 
 
-def _decomposition_bars(sheets: Sheets) -> Bars | None:
+@dataclass(frozen=True, kw_only=True)
+class _Bars:
+    """One bar of parts for each judge."""
+
+    rows: Mapping[str, Sequence[tuple[float, str]]]
+    """Judge to its parts: width, and what it says when pointed at."""
+    styles: Mapping[str, tuple[str, str, str]]
+    """Part to label, colour and hatching."""
+    names: Sequence[str]
+    """What stands beside each bar, in lines."""
+    xlabel: str
+    title: str
+
+
+def _decomposition_bars(sheets: Sheets) -> _Bars | None:
     rows = {
         name: [estimates.get(axis) for axis in _DECOMPOSITION]
         for name, estimates in sheets.items()
@@ -293,7 +284,7 @@ def _decomposition_bars(sheets: Sheets) -> Bars | None:
     if not rows:
         return None
     pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
-    return Bars(
+    return _Bars(
         rows={short(judge): [_share_of(reading) for reading in readings] for judge, readings in rows.items()},
         styles=_DECOMPOSITION,
         names=[f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)],
@@ -308,7 +299,7 @@ def variation(sheets: Sheets) -> Figure | None:
     return _stacked(bars) if bars else None
 
 
-def _variation_bars(sheets: Sheets) -> Bars | None:
+def _variation_bars(sheets: Sheets) -> _Bars | None:
     tasks = {name: estimates.get(f"{VARIANCE}task") for name, estimates in sheets.items()}
     known = {name: reading for name, reading in tasks.items() if isinstance(reading, Estimate)}
     if not any(isinstance(sheets[name].get(f"{VARIANCE}repeat"), Estimate) for name in known):
@@ -319,7 +310,7 @@ def _variation_bars(sheets: Sheets) -> Bars | None:
         parts[-1] = (rest if rest > 1e-9 else 0.0, f"{max(rest, 0.0):.0%}")
     used = [place for place in range(len(_VARIATION)) if any(parts[place][0] > 1e-9 for parts in rows.values())]
     styles = list(_VARIATION.items())
-    return Bars(
+    return _Bars(
         rows={short(name): [parts[place] for place in used] for name, parts in rows.items()},
         styles=dict(styles[place] for place in used),
         names=[f"{short(name)}\nn = {reading.n:,}" for name, reading in known.items()],
@@ -333,7 +324,7 @@ def _share_of(reading: Reading | None) -> tuple[float, str]:
     return (reading.value if isinstance(reading, Estimate) else 0.0), "" if reading is None else hover_text(reading)
 
 
-def _stacked(bars: Bars) -> Figure:
+def _stacked(bars: _Bars) -> Figure:
     """Draw a bar of parts for each judge."""
     rows, styles, names = bars.rows, bars.styles, bars.names
     left = label_inches(line for name in names for line in name.splitlines())
@@ -349,12 +340,8 @@ def _stacked(bars: Bars) -> Figure:
             if width >= 0.05:
                 # Without a box the hatching of the bar would cross the digits.
                 box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
-                ink = "white" if colour in ("#0072B2", "#D55E00") else "black"
-                share = axes.text(
-                    left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=ink, bbox=box
-                )
-                # Black on orange and on light blue is read on any page; the other bars change with it.
-                hover(share, "", as_drawn=colour in ("#E69F00", "#56B4E9"))
+                style = {"ha": "center", "va": "center", "color": _SHARE_INKS[colour], "bbox": box}
+                axes.text(left + width / 2, position, f"{width:.0%}", **style)
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     # The parts say their shares.
@@ -420,7 +407,8 @@ def _plane(sheets: Sheets, across: str, along: str) -> Figure | None:
     axes.set(xlabel=axis_name(across), ylabel=axis_name(along))
     title = f"{axis_name(across).capitalize()} and {axis_name(along)} (bars: 95 % by task)"
     axes.set_title(title, loc="left")
-    figure.legend(loc="upper right", frameon=False)
+    # Below the title, which is wider than the axes.
+    figure.legend(loc="upper right", bbox_to_anchor=(1, 0.92), frameon=False)
     return figure
 
 
