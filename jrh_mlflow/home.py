@@ -11,23 +11,21 @@ from pathlib import Path
 
 from jrh_mlflow.errors import JrhError
 
-LOCAL = ".jrh"
-"""In the working directory: where everything was kept before there was one folder per user."""
 _WHAT_NOW = "Set JRH_HOME to a folder that can be written"
 
 
 def home() -> Path:
-    """Return `$JRH_HOME`; else `.jrh` in the working directory, if there is one; else a folder of the user's data.
+    """Return `$JRH_HOME`, or else a folder of the user's data.
 
-    What depends on the working directory is fixed at its first use in a process, so that after a `chdir` everything
-    still lies together.
+    A relative `$JRH_HOME` is resolved at its first use in a process, so that after a `chdir` everything still lies
+    together.
 
     Raises:
         JrhError: when the user has no home directory.
     """
     given = os.environ.get("JRH_HOME")
     try:
-        return _absolute(given) if given else _found(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
+        return _absolute(given) if given else user_data() / "jrh"
     except RuntimeError as error:
         raise JrhError(
             f"There is no folder to keep paid answers in ({str(error).rstrip('.')}). {_WHAT_NOW}."
@@ -77,12 +75,6 @@ def _close_to_others(path: Path) -> None:
 @cache
 def _absolute(folder: str) -> Path:
     return Path(folder).expanduser().absolute()
-
-
-@cache
-def _found(*_environment: str | None) -> Path:
-    local = Path(LOCAL).absolute()
-    return local if local.is_dir() else user_data() / "jrh"
 
 
 def user_data() -> Path:

@@ -21,7 +21,7 @@ def _nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
-    homes._found.cache_clear()
+    homes._absolute.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -41,21 +41,17 @@ def test_the_users_folder_follows_the_rules_of_the_system(
     assert home() == Path(expected.format(tmp_path))
 
 
-def test_a_setting_comes_before_a_folder_of_the_version_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(".jrh").mkdir()
-    assert home() == tmp_path / ".jrh"
+def test_a_setting_comes_before_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JRH_HOME", "~/mine")
     assert home() == tmp_path / "mine"
 
 
-def test_a_folder_found_in_the_working_directory_stays_after_a_chdir(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path(".jrh").mkdir()
-    assert home() == tmp_path / ".jrh"
+def test_a_relative_setting_stays_after_a_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JRH_HOME", "mine")
+    assert home() == tmp_path / "mine"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    assert home() == tmp_path / ".jrh"
+    assert home() == tmp_path / "mine"
 
 
 def test_a_user_without_a_home_directory_is_told_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +62,6 @@ def test_a_user_without_a_home_directory_is_told_the_setting(monkeypatch: pytest
     monkeypatch.setattr("pwd.getpwuid", nobody)
     with pytest.raises(JrhError, match="Set JRH_HOME to a folder that can be written"):
         home()
-    Path(".jrh").mkdir()
-    assert home() == Path(".jrh").absolute()
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_the_setting(

@@ -338,12 +338,7 @@ def _is_run(run: str, other: str | Evaluation) -> bool:
 
 def judges_named(text: str, runs: Sequence[LoggedRun]) -> list[str]:
     """Return the judges of runs that a text may mean: by name here, by the judge's own, or by the run."""
-    # Earlier versions put the id behind a name that is shared.
-    return [
-        run.judge
-        for run in runs
-        if text in (run.judge, run.own_label, f"{run.own_label} {run.run_id[:8]}") or _is_run(run.run_id, text)
-    ]
+    return [run.judge for run in runs if text in (run.judge, run.own_label) or _is_run(run.run_id, text)]
 
 
 def _metric_of(runs: Sequence[LoggedRun], given: str | None) -> str | None:

@@ -40,7 +40,6 @@ from jrh_mlflow.show.plain_text import (
     plain,
     said_lines,
     sentence_text,
-    shortened,
     wrapped_line,
 )
 from jrh_mlflow.tracking.runs import keys
@@ -343,7 +342,7 @@ def gate_points(states: Sequence[State], *, passed: bool | None) -> list[keys.Po
 def show_decision(store: Store, run_id: str, section: DecisionSection, *, what_now: str) -> None:
     """Let a run's page, datasheet and description show a decision, the newest of its kind; all else stays.
 
-    A run without these files, as earlier versions and other tools write them, keeps what it has.
+    A run without these files keeps what it has.
 
     Raises:
         TrackingError: when MLflow does not give or take them; `what_now` says what is safe.
@@ -370,10 +369,7 @@ def _text(store: Store, run_id: str, name: str) -> str | None:
 
 def _described(run_id: str, note: str, markdown: str | None, section: DecisionSection) -> str:
     """Return the description with the decision; what somebody wrote into it stays, and is not cut for our sake."""
-    if markdown is not None and note in (
-        _described_at_first(run_id, markdown),
-        shortened(markdown, artifact=keys.DATASHEET_MARKDOWN),
-    ):
+    if markdown is not None and note == _described_at_first(run_id, markdown):
         return _described_at_first(run_id, with_markdown_section(markdown, section))
     # Somebody may have edited the description since.
     added = with_markdown_section(note, section)
@@ -381,7 +377,7 @@ def _described(run_id: str, note: str, markdown: str | None, section: DecisionSe
 
 
 def _described_at_first(run_id: str, markdown: str) -> str:
-    """Describe an evaluation as it was described at first; those of version 0.1 had no links."""
+    """Describe an evaluation as it was described at first."""
     return run_description(markdown, run_id, has_calls=True, artifact=keys.DATASHEET_MARKDOWN)
 
 

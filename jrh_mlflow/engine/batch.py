@@ -11,7 +11,6 @@ import asyncio
 import gzip
 import hashlib
 import re
-import time
 import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from jrh_mlflow.engine.budget import ATTEMPT, Budget
-from jrh_mlflow.engine.calls import has_text, looked_up, plan_calls
+from jrh_mlflow.engine.calls import looked_up, plan_calls
 from jrh_mlflow.engine.endings import ending_of, failure_micro
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
@@ -666,15 +665,11 @@ class BatchImporter:
         discounted = cost if self._is_discounted else None
         kept = response if discounted is None else replace(response, cost_usd=discounted / 1_000_000)
         micro = worst if cost is None else cost
-        if self._journal.get(key) is not None:
-            # An empty answer that an older version kept makes way for the new one.
-            await self._journal.reserve(key, budget=None, worst_micro=0, replaces_before=time.time())
         await Budget(self._journal, None).answered(request, key, kept, cost_micro=micro)
         self._count("answered", micro, is_known=cost is not None)
 
     def _is_answered(self, key: str) -> bool:
-        kept = self._journal.get(key)
-        return kept is not None and has_text(kept)
+        return self._journal.get(key) is not None
 
     async def _fail(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -34,10 +33,6 @@ from jrh_mlflow.text import json_text
 
 AHEAD = 256
 """Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
-
-
-_NO_TEXT = re.compile(r'"text":(null|"(\\[nrt]|\s)*")')
-"""In the journal's form of a response: what an older version kept although nothing was answered."""
 
 
 def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | None = None) -> Iterator[Call]:
@@ -169,11 +164,6 @@ class Numbering:
         return request, request.key(number) if number else first
 
 
-def has_text(kept: str) -> bool:
-    """Whether an answer of the journal has a text, by its JSON: a quote of many calls should not have to read it."""
-    return _NO_TEXT.search(kept) is None
-
-
 def looked_up(
     judge: ModelJudge, calls: Iterable[Call], journal: Journal | None, *, fresh_after: float | None = None
 ) -> Iterator[tuple[Request, str, bool]]:
@@ -181,7 +171,7 @@ def looked_up(
     numbering, rest = Numbering(judge), iter(calls)
     while chunk := [numbering.prepare(call) for call in islice(rest, AHEAD)]:
         answers = {} if journal is None else journal.peek([key for _, key in chunk], newer_than=fresh_after)
-        yield from ((request, key, key in answers and has_text(answers[key])) for request, key in chunk)
+        yield from ((request, key, key in answers) for request, key in chunk)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

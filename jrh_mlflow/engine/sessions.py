@@ -34,7 +34,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from jrh_mlflow.engine.budget import AnsweredElsewhere, Paid, judge_price
-from jrh_mlflow.engine.calls import AHEAD, Numbering, content_key, has_text, identity, presentation_sha256
+from jrh_mlflow.engine.calls import AHEAD, Numbering, content_key, identity, presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.endings import ending_of
 from jrh_mlflow.engine.interrupts import NotAsked
@@ -350,8 +350,8 @@ class ModelSession(JudgeSession):
         return self._first.watching(ask)
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
-        """Read the journalled answer that `prepare` found, if it has a text and is not to be asked for anew."""
-        if work.kept is None or not has_text(work.kept.response) or self._is_asked_anew(work):
+        """Read the journalled answer that `prepare` found, if it is not to be asked for anew."""
+        if work.kept is None or self._is_asked_anew(work):
             return None
         return self._record(work, _read_back(work.kept.response), asked_at=work.kept.at)
 
@@ -372,12 +372,8 @@ class ModelSession(JudgeSession):
         return self.kept(work) or self._ask(work)
 
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
-        # Where nothing was kept when the calls were prepared, reserving tells what others have answered since.
-        looked_at, kept = time.time(), None if keyed.kept is None else self._client.kept(keyed.key)
-        if kept is not None and (kept.text or "").strip() and not self._is_asked_anew(keyed):
-            return self._record(keyed, kept, asked_at=looked_at)
-        # An empty answer that an older version kept makes way for the new one.
-        replaces_before = None if kept is None else looked_at
+        # An answer that is asked for anew makes way for the new one.
+        replaces_before = None if keyed.kept is None else time.time()
         readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:

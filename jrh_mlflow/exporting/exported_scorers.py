@@ -4,11 +4,11 @@ A scorer is a function whose whole text MLflow can keep and run again. Its body 
 literal and passes it on:
 
     def jrh_judge(inputs=None, outputs=None, expectations=None, trace=None):
-        from jrh_mlflow.tracking.exported import score
+        from jrh_mlflow.exporting.exported_scorers import score_row
 
-        return score('{"format": 1, …}', inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
+        return score_row('{"format": 1, …}', inputs=inputs, outputs=outputs, trace=trace)
 
-This import and format 1 are a promise: scorers that are registered anywhere go on working. Fields of format 1:
+Fields of the specification:
 
     format        1
     kind          "judge", or one of those below that are several calls (`ASKING`)
@@ -28,7 +28,7 @@ This import and format 1 are a promise: scorers that are registered anywhere go 
                   what was measured, on which kinds of items, and the names under which models answered; the link may
                   be missing, or null where no page of MLflow can be told to show the run
 
-Every other field is carried and ignored. What a newer version writes in another format is refused.
+Every other field is carried and ignored. Another format is refused.
 
 Several calls that answer together have these fields beside those of every specification:
 
@@ -138,7 +138,7 @@ def is_database(uri: str) -> bool:
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", "postgresql", "mysql", "mssql")
 
 
-def row_feedback(specification: str, *, inputs: Any, outputs: Any, trace: Trace | None) -> Feedback:
+def score_row(specification: str, *, inputs: Any = None, outputs: Any = None, trace: Trace | None = None) -> Feedback:
     """Judge one row: what an exported scorer does. Whatever goes wrong is an error of the feedback, never a value.
 
     Args:

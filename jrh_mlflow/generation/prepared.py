@@ -164,7 +164,6 @@ class PreparedGeneration:
         plan = self.data
         generator = self.model.settings() if self.model else None
         validator, *others = [judge.fingerprint() for judge in self.validators] or [None]
-        # Names alone where all is as by default: keys of earlier versions stay.
         tests = [[test.name, test.settings] if test.settings else test.name for test in plan.tests]
         # The order is part of the key: what spent from a budget in an earlier run must find it again.
         parts = (generator, validator, plan.sha256, tests, plan.rubric_sha256, self.settings.seed)

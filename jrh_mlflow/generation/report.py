@@ -124,9 +124,8 @@ def _differing(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str
 
 
 def _is_set_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:
-    """Whether a parameter is not what it was; one that an earlier version did not state was what it is by default."""
-    now = {setting.name: (_as_saved(_stated(setting.value)), setting.changed) for setting in test.parameters}
-    return any(before[name] != value if name in before else changed for name, (value, changed) in now.items())
+    """Whether a parameter is not what it was."""
+    return before != {setting.name: _as_saved(_stated(setting.value)) for setting in test.parameters}
 
 
 def _as_saved(value: Any) -> Any:

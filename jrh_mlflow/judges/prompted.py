@@ -334,7 +334,6 @@ class PromptedJudge(ModelJudge):
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""
-        # Only where it is set: a judge without it is the one it was before there was such a setting.
         effort = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
         return {
             "model": self.model,

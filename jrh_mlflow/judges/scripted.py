@@ -176,15 +176,6 @@ def from_definition(definition: Mapping[str, Any]) -> Scripted:
     return judge
 
 
-def named_arguments(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return all arguments of a scripted judge: those that the version which wrote it did not know by their default."""
-    try:
-        return from_definition(definition).arguments()
-    except (RecipeError, TypeError, ValueError):
-        # Of a class that this version does not have, or has otherwise, nobody knows the defaults.
-        return dict(definition["arguments"])
-
-
 class AlwaysFirst(Looking):
     """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5. Alone it gives the first label."""
 

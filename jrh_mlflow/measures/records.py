@@ -17,7 +17,6 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError, NoCommonCallsError, suggest
 from jrh_mlflow.schema.items import (
     DELTA_0,
-    FORMER_NAMES,
     LABEL_SOURCES,
     LADDERS,
     OPTIONAL_COLUMNS,
@@ -41,7 +40,7 @@ _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 CALL_KEY = ["suite_item", "order", "replicate"]
 """What tells the calls of one judge apart."""
 CALL_MEANING = ["task", "condition", "delta", "better", "expected", "label_source", "rubric"]
-"""What two judges on one suite must agree on; earlier records do not tell their `labels`."""
+"""What two judges on one suite must agree on."""
 PAIR_CHOICES = ("u", "v", "tie", "abstain")
 """What a call on a pair can choose: a lost one could have chosen any."""
 _TEXT_COLUMNS = tuple(name for name in (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS) if name not in ("delta", "replicate"))
@@ -91,10 +90,8 @@ def is_pointwise(frame: pd.DataFrame) -> bool:
     Raises:
         CallsError: when the table holds both.
     """
-    # A former name of a test may be that of a condition of pairs; only an item of the test has an expected answer.
     condition = frame["condition"].to_numpy(object)
-    shared = _among(condition, FORMER_NAMES) & (frame["expected"].to_numpy(object) != "")
-    points = (frame["order"].to_numpy(object) == "") & (shared | ~_among(condition, PAIR_CONDITIONS))
+    points = (frame["order"].to_numpy(object) == "") & ~_among(condition, PAIR_CONDITIONS)
     if points.any() and not points.all():
         _check_conditions(condition[~points])
         raise CallsError(
@@ -592,7 +589,6 @@ class Answerer:
 
 def answerers(calls: pd.DataFrame) -> list[Answerer]:
     """Return who answered, the most frequent first; a call that failed was answered by nobody."""
-    # Runs of before there was such a column have none.
     systems = calls["system_fingerprint"] if "system_fingerprint" in calls else [None] * len(calls)
     answers = zip(calls["outcome"].tolist(), calls["model"].tolist(), list(systems), strict=True)
     counts = Counter[tuple[str, str | None]]()
@@ -640,7 +636,7 @@ class JournalAnswers:
     calls: int
     """Of the run."""
     first: pd.Timestamp | None
-    """When the oldest was asked for; None where the run does not tell, as runs of earlier versions."""
+    """When the oldest was asked for; None where the records do not tell."""
     last: pd.Timestamp | None
     undated: int
 

@@ -260,13 +260,16 @@ class _Asking:
 
     def outbox_key(self, store: Store) -> str:
         """Name the evaluation by all that makes it this one: the same call again finds what was kept of it."""
-        # Parts that were not set are left out: keys of evaluations that earlier versions kept stay the same.
-        parts = [self.parent, self.parent and self.run_name]
-        parts += [self.fresh_after] if self.fresh_after else []
-        parts += [] if self.texts else ["no texts"]
-        parts += [f"metric {self.metric}"] if self.metric else []
-        parts += [f"definitions {self.definitions}"] if self.definitions else []
-        parts += [f"until {self.until.until.text} {self.until.until.level}"] if self.until else []
+        until = None if self.until is None else (self.until.until.text, self.until.until.level)
+        parts = [
+            self.parent,
+            self.parent and self.run_name,
+            self.fresh_after,
+            self.texts,
+            self.metric,
+            self.definitions,
+            until,
+        ]
         # The same evaluation for another store or experiment is a run of its own.
         place = store_place(store.uri), store.experiment_id
         return outbox.outbox_key(*self.prepared.identity, self.seed, *place, *parts)

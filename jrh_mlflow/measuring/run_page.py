@@ -166,7 +166,7 @@ def shown_run(
 
 
 def _judge(written: Mapping[str, Any], tags: Mapping[str, str], suite: Mapping[str, Any]) -> JudgeFacts:
-    """Return what a run says of its judge; earlier versions wrote neither fingerprint nor definition."""
+    """Return what a run says of its judge."""
     apart = ("name", "fingerprint", "definition")
     fingerprint, definition = written.get("fingerprint"), written.get("definition") or {}
     labeller = (suite.get("origin") or {}).get("labeller") or {}

@@ -212,7 +212,7 @@ def _allows(host: str, place: str) -> bool:
 
 
 def _own_folder() -> Path:
-    """Return the user's own folder: neither `.env` nor a `.jrh` in the working directory can say what is allowed."""
+    """Return the user's own folder: no `.env` can say what is allowed."""
     given = os.environ.get("JRH_HOME")
     return Path(given).expanduser() if given and "JRH_HOME" not in _from_dotenv else user_data() / "jrh"
 

@@ -24,7 +24,7 @@ from jrh_mlflow.perturb.surface import Indentation, Markdown, SpaceClusters, Typ
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.plugins import TESTS as ENTRY_POINTS
 from jrh_mlflow.plugins import Plugin, plugins
-from jrh_mlflow.schema.items import BASELINE, FORMER_NAMES, PAIR_CONDITIONS, Labels
+from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Labels
 from jrh_mlflow.scoring.expectations import LABEL, Expectation
 
 _OURS: tuple[ReliabilityTest, ...] = (
@@ -53,7 +53,7 @@ PREDECESSOR_NAMES = {
     "verbosity_bias": ("verbosity_bias_long", "verbosity_bias_short"),
 }
 """What the Judge Reliability Harness calls tests, and what they are here."""
-_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS, *FORMER_NAMES, *PREDECESSOR_NAMES)
+_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS, *PREDECESSOR_NAMES)
 _given: dict[str, ReliabilityTest] = {}
 """Tests that were passed as objects: their calls are scored as they say, though no name finds them."""
 
@@ -75,23 +75,20 @@ def register(test: ReliabilityTest) -> None:
 def find_agent_test(name: object) -> AgentTest | None:
     """Return the test of transcripts of this name, ours or another package's; None where there is none."""
     # Looked up first: other packages are loaded only for a name that is none of ours.
-    if not isinstance(name, str) or name in (*TESTS, *GROUPS, *FORMER_NAMES):
+    if not isinstance(name, str) or name in (*TESTS, *GROUPS):
         return None
     test = AGENT_TESTS.get(name) or installed_tests().tests.get(name)
     return test if isinstance(test, AgentTest) else None
 
 
 def find_test(name: str) -> ReliabilityTest:
-    """Return the test of responses of this name; a former name is taken with a warning.
+    """Return the test of responses of this name.
 
     Raises:
         RecipeError: for an unknown name, with the nearest known one.
     """
     if find_agent_test(name) is not None:
         raise RecipeError(f"Test {name!r} edits transcripts. Give it a log of them (.eval), not responses.")
-    if name in FORMER_NAMES:
-        logger.warning("The test %r is now called %r.", name, FORMER_NAMES[name])
-        name = FORMER_NAMES[name]
     if name in TESTS:
         return TESTS[name]
     if name in PREDECESSOR_NAMES:
@@ -292,7 +289,6 @@ def written_by(condition: str) -> ReliabilityTest | None:
 
     Other packages are looked at last, and only where nothing else fits.
     """
-    condition = FORMER_NAMES.get(condition, condition)
     if condition == BASELINE:
         return None
     ours: dict[str, ReliabilityTest] = {**_given, **AGENT_TESTS, **TESTS}
@@ -315,8 +311,7 @@ def expectation_of(condition: str) -> Expectation:
 def name_of_test(condition: str) -> str:
     """Return the name of the test behind a condition: one for all its doses and designs."""
     test = written_by(condition)
-    # Records of earlier versions keep the name they were written under.
-    return condition if test is None or condition in FORMER_NAMES else test.name
+    return condition if test is None else test.name
 
 
 def score_name(condition: str) -> str:

@@ -124,10 +124,10 @@ Reading = Estimate | NotEstimable
 
 
 def read_reading(data: Mapping[str, Any]) -> Reading:
-    """Read what `to_dict` wrote, of this version or an earlier one."""
+    """Read what `to_dict` wrote."""
     kind = Estimate if data["kind"] == "estimate" else NotEstimable
     known = {field.name for field in fields(kind)}
-    # Other versions may have written fields that this one does not know.
+    # Files say more of a reading than its fields: its kind, and what would have been found.
     values = {name: value for name, value in data.items() if name in known}
     if isinstance(values.get("bounds"), Mapping):
         values["bounds"] = Bounds(**values["bounds"])

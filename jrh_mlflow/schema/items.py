@@ -47,8 +47,6 @@ theirs they carry no expected answer."""
 
 BASELINE = "baseline"
 """The unperturbed item of a reliability suite: every test is read beside it."""
-FORMER_NAMES = {"filler": "padding"}
-"""Reliability tests that were renamed: old suites and runs keep the name they were written with."""
 
 PROTOCOL, PAPER = "protocol", "paper"
 """How tests and numbers are defined: as the protocol has it, or to the letter of the papers."""

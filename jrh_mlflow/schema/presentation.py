@@ -55,7 +55,7 @@ def context_texts(context: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def saved_message(message: Message) -> dict[str, Any]:
-    """Return a message as plain JSON; what newer versions added and is empty is left out.
+    """Return a message as plain JSON; most fields are left out where they are empty.
 
     Example:
         >>> saved_message(Message(role="user", content="Hi"))

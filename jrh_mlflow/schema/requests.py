@@ -117,7 +117,7 @@ class Response:
         values = dict(zip(_RESPONSE, _response_values(self), strict=True))
         for name in ("cached_tokens", "tool_arguments"):
             if values[name] is None:
-                # As versions wrote it that did not know of them, so that they can read it.
+                # Rare, and the journal keeps millions of responses.
                 del values[name]
         return _compact(values)
 

@@ -1,7 +1,6 @@
 """Rules and what became of them: one table for every medium, and a section of a judge's page and description.
 
-A page has at most one section of each kind, the newest; `with_section` and `with_markdown_section` put it there, into
-pages of earlier versions too.
+A page has at most one section of each kind, the newest; `with_section` and `with_markdown_section` put it there.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANCHOR = "<!-- decisions -->"
-"""Where a page has its decisions; pages of earlier versions have none, and get them below their header."""
-_HEADER_END = "</header>\n"
+"""Where a page has its decisions."""
 _SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecidedRule:
-    """One rule and what became of it, as it was decided just now or logged by any version."""
+    """One rule and what became of it, as it was decided just now or logged."""
 
     rule: str
     """As it was typed."""
@@ -187,11 +185,8 @@ def with_section(page: str, section: DecisionSection) -> str:
     begin, end = _marks(section.kind)
     # Not greedy: what follows the first end mark is no part of this section.
     without = re.sub(rf"{re.escape(begin)}.*?{re.escape(end)}\n?", "", page, count=1, flags=re.DOTALL)
-    place = next((mark for mark in (f"{ANCHOR}\n", _HEADER_END) if mark in without), None)
-    if place is None:
-        return page
-    head, _, tail = without.partition(place)
-    return explained(f"{head}{place}{section_html(section)}{tail}")
+    head, place, tail = without.partition(f"{ANCHOR}\n")
+    return explained(f"{head}{place}{section_html(section)}{tail}") if place else page
 
 
 def _marks(kind: str) -> tuple[str, str]:
@@ -221,14 +216,11 @@ def with_markdown_section(markdown: str, section: DecisionSection) -> str:
 
 
 def _own_lines(kind: str) -> str:
-    """Match what `decisions_markdown` writes or wrote in any version, and nothing that somebody wrote below it.
-
-    Earlier versions wrote the heading onto the end of a last line that had no end, so it may begin anywhere.
-    """
+    """Match what `decisions_markdown` writes, and nothing that somebody wrote below it."""
     reason, notes = r"\n\*\*.*\*\*\n\n", r"(?:(?:> .*\n)+\n)?"
     rows, seen = r"\| rule \|.*\n(?:\|.*(?:\n|\Z))+\n?", r"(?:Decided .*\.(?:\n|\Z)\n?)?"
     # A deeper heading, `#### Gate`, holds ours and is somebody else's.
-    return f"(?<!#){_markdown_heading(kind)}\n{reason}{notes}{rows}{seen}"
+    return f"(?m:^){_markdown_heading(kind)}\n{reason}{notes}{rows}{seen}"
 
 
 def _markdown_heading(kind: str) -> str:

@@ -214,7 +214,7 @@ def rule_name(text: str) -> str:
     """
     try:
         rule = parse_rule(text)
-    except RecipeError:  # of another version: what was typed is all that is known
+    except RecipeError:  # anybody may log a rule: what was typed is all that is known
         return text
     return f"{rule.subject(axis_name)} {_SIGNS.get(rule.op, rule.op)} {rule.limit:g}"
 

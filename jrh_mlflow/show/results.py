@@ -237,7 +237,7 @@ Report = Datasheet | ReliabilityReport
 
 
 def read_report(data: Mapping[str, Any]) -> Report:
-    """Read what `to_dict` wrote, of this version or an earlier one: the numbers of then."""
+    """Read what `to_dict` wrote."""
 
     def readings(own: Mapping[str, Any]) -> dict[str, Reading]:
         return {axis: read_reading(reading) for axis, reading in own.items()}
@@ -257,7 +257,7 @@ def read_report(data: Mapping[str, Any]) -> Report:
         **shared,
         labels=Answers(data["labels"]),
         tests=tuple(data["tests"]),
-        summary=reliability.without_flattery(data["summary"], scores, metric),
+        summary=data["summary"],
         scores=scores,
         metric=metric,
         lower_is_better=data.get("lower_is_better", False),

@@ -75,7 +75,7 @@ class RunFamily:
 def run_overview_page(family: RunFamily, addresses: Addresses) -> str:
     """Render a run of any kind: the page that its verb made of it, then what belongs to it.
 
-    Earlier versions and other tools log no such page: of their runs the description is shown as it was written.
+    Other tools log no such page: of their runs the description is shown as it was written.
     """
     run = family.run
     if family.shown is not None:

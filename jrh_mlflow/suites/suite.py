@@ -328,7 +328,7 @@ def no_texts(name: str) -> str:
 
 def item_line(item: schema.Item) -> bytes:
     """Return an item's line of `suite.jsonl`."""
-    # Empty fields are left out, so that a field added later changes no hash of an older suite.
+    # Empty fields are left out: most items have few of them.
     data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
     if item.transcript:
         data["transcript"] = [saved_message(message) for message in item.transcript]
@@ -381,7 +381,7 @@ def read_item(line: bytes, number: int, file: Path) -> schema.Item:
     """Read one line; `number` and `file` are for the message when it is no item."""
     try:
         data = json.loads(line)
-        # A field of a later version may change what an item means, so it is not passed over.
+        # A field that is not known may change what an item means, so it is not passed over.
         if not isinstance(data, dict) or not data.keys() <= set(_FIELDS):
             raise ValueError("unknown fields")
         _check_types(data)
@@ -536,7 +536,7 @@ def _check_pointwise(item: schema.Item) -> None:
         raise SuiteError(f"Item {item.id!r} has the unknown kind {item.kind!r}. Known: pair, response, transcript.")
     if not item.task:
         raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
-    if not item.condition or (item.condition in schema.PAIR_CONDITIONS and not _is_padded_response(item)):
+    if not item.condition or item.condition in schema.PAIR_CONDITIONS:
         raise SuiteError(
             f"Item {item.id!r} is no pair, and its condition {item.condition!r} names no reliability test."
         )
@@ -609,11 +609,6 @@ def _check_chain(chain: Sequence[schema.Item]) -> None:
         (full, half), (full_below, half_below) = _met(high, "response"), _met(low, "response")
         if not full_below | half_below <= full | half or not full_below <= full:
             raise SuiteError(f"Item {high.id!r} must meet all that a lower level meets, but {low.id!r} meets others.")
-
-
-def _is_padded_response(item: schema.Item) -> bool:
-    """Tell the former name of a reliability test from the condition of pairs of that name: only the test expects."""
-    return item.condition in schema.FORMER_NAMES and item.expected is not None
 
 
 def _check_pair(item: schema.Item) -> None:

@@ -199,7 +199,6 @@ class Space:
                 "rubric": [(_digest_name(text) if text else "none", text) for text in self.rubrics],
             }
             if self.reasoning_efforts != [None]:
-                # An axis only where it is used: studies from before there was one are continued.
                 own["reasoning_effort"] = [(effort or "unset", effort) for effort in self.reasoning_efforts]
         for name, values in (("replicates", self.replicates), ("vote", self.votes), ("orders", self.orders)):
             own[name] = [(str(value), value) for value in values]

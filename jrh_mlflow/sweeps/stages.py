@@ -35,7 +35,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
 from jrh_mlflow.sweeps.result import Findings
 from jrh_mlflow.sweeps.space import Configuration
-from jrh_mlflow.sweeps.study import BOOKS, CLAIM, JOURNALLED, PAID, RESULT, STOPPED, Trials, TrialSkipped
+from jrh_mlflow.sweeps.study import CLAIM, JOURNALLED, PAID, RESULT, STOPPED, Trials, TrialSkipped
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed
 
 if TYPE_CHECKING:
@@ -429,16 +429,7 @@ def paid_by(context: SweepContext, *, is_priced: bool) -> Paid:
     if JOURNALLED in attributes:
         with journal_at(context.options.get("journal")) as journal:
             paid += paid_from(journal, context.budget, is_priced=is_priced)
-    # What a version without books asked is known by the results it left, but not what it cost.
-    older = 0 if BOOKS in attributes else max(0, _n_calls(context.trials) - paid.calls)
-    return paid + Paid(calls=older, unknown=older)
-
-
-def _n_calls(trials: Trials) -> int:
-    """Count the calls behind the results that the study keeps."""
-    searched = [trial.user_attrs.get(RESULT) for trial in trials.all()]
-    later = [data for name, data in trials.study.user_attrs.items() if name.startswith(("jrh:refine:", "jrh:holdout:"))]
-    return sum(int(data["n_calls"]) for data in (*searched, *later) if data)
+    return paid
 
 
 def _claim(trial: Trial, search_micro: int, holdout_micro: int, need: Need) -> None:

@@ -41,8 +41,6 @@ DUPLICATE, CLAIM = "jrh:duplicate", "jrh:claim"
 """User attributes of a trial."""
 PARENT, LIMITS = "jrh:parent", "jrh:limits"
 """User attributes of a study: its parent run, and what the sweep was started with, for those that join it."""
-BOOKS = "jrh:books"
-"""Set where everything that was paid is on the books; an earlier version kept none."""
 JOURNALLED = "jrh:journalled"
 """Set once a judge was asked whose answers and costs are in the journal."""
 PAID = "jrh:paid:"
@@ -62,10 +60,7 @@ def default_storage(name: str, tracking_uri: str) -> str:
     """
     folder = writable_home() / "sweeps"
     folder.mkdir(parents=True, exist_ok=True)
-    # The version before kept one file per study, in a folder per project.
-    file = folder / f"{name}.db"
-    if not file.exists():
-        file = folder / f"{name}-{hashlib.sha256(store_place(tracking_uri).encode()).hexdigest()[:8]}.db"
+    file = folder / f"{name}-{hashlib.sha256(store_place(tracking_uri).encode()).hexdigest()[:8]}.db"
     return f"sqlite:///{file.absolute()}"
 
 

@@ -34,7 +34,6 @@ from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space, check_names
 from jrh_mlflow.sweeps.stages import SweepMoney, hold_out, paid_by, prepared, refine
 from jrh_mlflow.sweeps.study import (
-    BOOKS,
     LIMITS,
     PARENT,
     RESULT,
@@ -371,8 +370,6 @@ def set_up(
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
     with open_study(name, storage or default_storage(name, store.uri), directions, create=not join) as (study, made):
-        if made:
-            study.set_user_attr(BOOKS, True)
         trials = Trials(study, space, pair=pair, seed=seed)
         judge = resolve_judge(space.make_judge(trials.grid[0]))
         context = SweepContext(

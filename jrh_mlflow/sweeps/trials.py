@@ -109,8 +109,7 @@ class TrialResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrialResult:
         """Read what `to_dict` wrote."""
-        # Earlier versions wrote down no ability.
-        ability = data.get("ability") and Tally.from_dict(data["ability"])
+        ability = data["ability"] and Tally.from_dict(data["ability"])
         return cls(**{**data, "tally": Tally.from_dict(data["tally"]), "ability": ability})
 
 

@@ -21,8 +21,6 @@ from jrh_mlflow.errors import TrackingError
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 """Where `mlflow ui` looks for artifacts when it is started in the folder."""
-_EARLIER_ARTIFACTS = "artifacts"
-"""Where stores of version 0.1 have them."""
 HOST = "127.0.0.1"
 """Servers listen on this machine only."""
 _LAST_LINES = 20
@@ -41,9 +39,7 @@ def folder_uri(folder: str | Path) -> str:
 
 def artifacts_uri(folder: str | Path) -> str:
     """Return where a store in a folder keeps its artifacts."""
-    path = Path(folder).resolve()
-    earlier = (path / _EARLIER_ARTIFACTS).is_dir() and not (path / ARTIFACTS).is_dir()
-    return (path / (_EARLIER_ARTIFACTS if earlier else ARTIFACTS)).as_uri()
+    return (Path(folder).resolve() / ARTIFACTS).as_uri()
 
 
 def server_command(store: str | None, *, port: int) -> list[str]:

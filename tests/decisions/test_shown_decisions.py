@@ -10,7 +10,6 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.decisions.gate_result import show_decision
 from jrh_mlflow.show.decided_rules import with_markdown_section
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.runs.read import run_file
 from jrh_mlflow.tracking.runs.store import Store, first_tags
 from tests.comparing.test_compare import pointwise_suite
@@ -61,16 +60,6 @@ def test_what_somebody_wrote_into_the_description_stays(store_uri, run_id):
     client.set_tag(run_id, NOTE, full)
     show(store_uri, run_id, "the fourth gate")
     assert client.get_run(run_id).data.tags[NOTE] == full
-
-
-def test_a_description_of_the_version_before_is_known_and_gets_its_links(store_uri, run_id):
-    client = MlflowClient(store_uri)
-    client.set_tag(run_id, NOTE, shortened(file_of(store_uri, run_id, "datasheet.md"), artifact="datasheet.md"))
-    show(store_uri, run_id, "the fifth gate")
-    note = client.get_run(run_id).data.tags[NOTE]
-    assert note.startswith(f"[Page of this run](jrh/run/{run_id})")
-    assert len(note) <= MAX_DESCRIPTION
-    assert note.count("the fifth gate") == 1
 
 
 def test_a_run_without_a_page_stays_without_one(store_uri):

@@ -137,10 +137,6 @@ def test_pages(here: World) -> None:
     Printed("docs/howto/pages.md", here).run()
 
 
-def test_an_upgrade(here: World) -> None:
-    Printed("docs/howto/upgrade.md", here).run()
-
-
 def test_a_watch(here: World) -> None:
     options = {"progress": False, "traces": "none"}
     run_id = str(jrh.evaluate(jrh.scripted.Oracle(), "datasheet-short", **options).run_id)

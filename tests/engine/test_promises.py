@@ -36,10 +36,9 @@ from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
 from jrh_mlflow.engine import client as client_module
 from jrh_mlflow.engine.batch import export_batch, import_batch
-from jrh_mlflow.engine.calls import looked_up
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts
-from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running, run_coroutine
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
@@ -49,7 +48,6 @@ from jrh_mlflow.measuring.evaluation import resume
 from jrh_mlflow.measuring.resolve import journal_at, resolve_judge
 from jrh_mlflow.models.prices import price_of, prompt_size
 from jrh_mlflow.schema.items import CallRecord
-from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.sweeps.space import picked
 from jrh_mlflow.tracking.runs.keys import without_partial
 from jrh_mlflow.tracking.runs.store import Store
@@ -409,28 +407,6 @@ def test_an_empty_answer_that_was_cut_off_is_asked_again_and_never_served(store_
         second = evaluate(judge, TINY, tracking_uri=store_uri)
         assert set(second.calls["outcome"]) == {"verdict"}
         assert (server.counts["requests"], price_evaluation(judge, TINY).journalled) == (12, 6)
-
-
-@pytest.mark.parametrize("text", [None, "", " \n"])
-def test_empty_answers_that_an_older_version_kept_make_way_for_new_ones(text: str | None) -> None:
-    empty = Response(text=text, finish_reason="length", input_tokens=9, output_tokens=64)
-    with LoopbackServer() as server:
-        judge = judge_at(server)
-        keep_as_answers(judge, TINY, empty)
-        assert price_evaluation(judge, TINY).journalled == 0
-        for _ in range(2):
-            assert {outcome for outcome, _ in answers_of(judge, TINY, journal=None)} == {"verdict"}
-            assert server.counts["requests"] == 6
-
-
-def keep_as_answers(judge: jrh.PromptedJudge, suite: jrh.Suite, response: Response) -> None:
-    async def keep(journal: Journal) -> None:
-        for request, key, _ in list(looked_up(judge, plan_calls(suite, judge, replicates=1), journal)):
-            content = {"request_json": request.canonical(), "response_json": response.to_json()}
-            await journal.answered(key, **content, cost_micro=1, budget=None)
-
-    with journal_at(None) as journal:
-        asyncio.run(keep(journal))
 
 
 def test_the_reasoning_effort_goes_to_the_provider_and_is_logged(store_uri: str) -> None:
@@ -1538,17 +1514,6 @@ def test_answers_and_caps_are_the_users_whatever_folder_a_command_is_typed_in(
     assert server.counts["requests"] == numbers["calls/total"] == numbers["calls/cached"]
     assert (at_home / "journal.db").is_file()
     assert not (tmp_path / "one" / ".jrh").exists()
-
-
-def test_the_folder_of_the_version_before_is_found_and_used(
-    at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_uri: str
-) -> None:
-    (tmp_path / "one" / ".jrh").mkdir()
-    with LoopbackServer() as server:
-        run = evaluate_in(tmp_path / "one", server, monkeypatch, store_uri)
-    assert run.data.params["run.journal"] == "~/one/.jrh/journal.db"
-    assert (tmp_path / "one" / ".jrh" / "journal.db").is_file()
-    assert not at_home.exists()
 
 
 @pytest.mark.usefixtures("at_home")

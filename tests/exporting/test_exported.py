@@ -30,7 +30,6 @@ from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.exported import score
 from jrh_mlflow.tracking.judges.scorer_facts import exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import from_mlflow, in_memory_trace, scorer_fields
 from jrh_mlflow.tracking.runs import keys
@@ -112,7 +111,7 @@ def test_nothing_is_lost_when_the_cache_of_source_lines_is_cleared() -> None:
 def test_other_scorers_carry_no_specification_and_their_code_is_not_run() -> None:
     @scorer
     def plain(outputs: str) -> bool:
-        raise AssertionError("jrh_mlflow.tracking.exported import score")
+        raise AssertionError("jrh_mlflow.exporting.exported_scorers import score_row")
 
     assert specification(plain) is None
     assert specification(object()) is None
@@ -122,13 +121,15 @@ def test_a_newer_format_is_refused_with_the_way_out_and_a_row_of_it_is_an_error(
     spec = {**spec_of(jrh.scripted.AlwaysFirst()), "format": 2}
     with pytest.raises(RecipeError, match="pip install --upgrade"):
         specification(exported_scorer(spec, name="new"))
-    feedback = score(json.dumps(spec), **PAIR)
+    feedback = exported.score_row(json.dumps(spec), **PAIR)
     assert (feedback.value, feedback.error.error_code) == (None, "JUDGE_ERROR")
     assert "upgrade" in feedback.error.error_message
 
 
 def test_an_unknown_kind_is_an_error_and_no_verdict() -> None:
-    feedback = score(json.dumps({**spec_of(jrh.scripted.AlwaysFirst()), "kind": "oracle of Delphi"}), **PAIR)
+    feedback = exported.score_row(
+        json.dumps({**spec_of(jrh.scripted.AlwaysFirst()), "kind": "oracle of Delphi"}), **PAIR
+    )
     assert feedback.error.error_code == "JUDGE_ERROR"
     assert "oracle of Delphi" in feedback.error.error_message
 

@@ -148,22 +148,6 @@ def test_the_summary_falls_back_to_the_editor(log: Path) -> None:
     assert player.models() == {EDITOR: 3, "openai/other": 15, VERIFIER: 3}
 
 
-def test_what_the_packages_own_prompts_ask_is_what_earlier_versions_asked() -> None:
-    scene = Scene(objective="Break it.", instruction="Do it.", rubric="Is it kept?")
-    briefs = (
-        scene.planner(TALK, max_steps=4, earlier="Earlier.", rejected="no JSON"),
-        scene.editor(TALK, STEP, summary="Nothing.", rejected="empty"),
-        scene.summariser(TALK[1], TALK[2], STEP, summary="", rejected="long"),
-    )
-    generator = Generator("openai/gpt-4o-mini")
-    # Keys of a journal: with others, answers that were paid for would not be found.
-    assert [generator.request(brief, temperature=0.7, own_form=True).key(3)[:16] for brief in briefs] == [
-        "0d2398f518aa90cd",
-        "9ed7239959eed7bb",
-        "7588d8ec9a5d2ffc",
-    ]
-
-
 def briefs_of(prompts: dict[str, str], messages: tuple[Message, ...]) -> dict[str, str]:
     scene = Scene(objective="Break it.", instruction="Do it.", rubric="Is it kept?", prompts=prompts)
     return {

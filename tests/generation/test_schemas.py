@@ -93,7 +93,7 @@ def test_a_model_without_schemas_gets_the_request_as_before() -> None:
     ],
 )
 def test_without_a_schema_answers_that_were_paid_for_are_found_again(generator: Generator, key: str) -> None:
-    """Keys of a journal of the version before."""
+    """Keys of a journal: with others, answers that were paid for would not be found."""
     request = generator.request("Rewrite it.", temperature=0.7)
     assert request.response_schema is None
     assert request.key(0) == key

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from jrh_mlflow.measures.datasheet import datasheet_axes
 from jrh_mlflow.measures.records import CallTable, call_table, normalise
 from jrh_mlflow.schema.estimates import Bounds, Reading
 from jrh_mlflow.scoring.ledger import Possible, Resampling
-from jrh_mlflow.show.numbers import missing_text
 from tests.measures.pointwise import number, point, reason, repeats, report
 from tests.readings import Row, missing, pair, pairs
 
@@ -190,18 +187,6 @@ def test_bounds_are_data_and_never_a_number() -> None:
     assert "Bounds(low=0.9, high=1.0, asked=20" in repr(sheet.estimates["raw_false_preference"])
 
 
-def test_a_reading_of_an_older_file_opens_without_bounds() -> None:
-    older = {
-        "reason": "3 of 40",
-        "withheld": True,
-        "n": 37,
-        "excluded": 3,
-        "left_out": {"error": 3},
-        "statistic": "rate",
-    }
-    assert jrh.NotEstimable(**older).bounds is None
-
-
 def test_a_mean_of_probabilities_lies_between_what_the_calls_without_one_could_add() -> None:
     rows = [row | {"confidence": 0.8} for row in pairs([("1", "2")] * 4, condition="natural", better="u")]
     rows += [row | {"confidence": None} for row in pairs([("1", "2")], condition="natural", better="u", name="bare")]
@@ -261,17 +246,3 @@ def test_shares_of_reliability_tests_have_the_least_and_the_greatest_that_comple
     for axis in ("typos/matthews", "typos/flip_rate", "typos/gwet_ac1"):
         assert reason(found, axis).withheld
         assert reason(found, axis).bounds is None, axis
-
-
-def test_every_reading_of_the_version_before_opens_without_bounds() -> None:
-    files = sorted((Path(__file__).parents[1] / "compatibility" / "files").rglob("datasheet.json"))
-    missing_before = 0
-    for file in files:
-        for axis, data in json.loads(file.read_text(encoding="utf-8"))["estimates"].items():
-            kind = {"estimate": jrh.Estimate, "not_estimable": jrh.NotEstimable}[data.pop("kind")]
-            reading = kind(**data)
-            if isinstance(reading, jrh.NotEstimable):
-                missing_before += 1
-                assert (reading.bounds, missing_text(reading)) == (None, "n/a"), (file, axis)
-    assert files
-    assert missing_before

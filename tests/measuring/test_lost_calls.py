@@ -22,7 +22,6 @@ from jrh_mlflow.show.figures.reliability import score_chart
 from jrh_mlflow.show.names import axis_name, reason_text
 from jrh_mlflow.show.numbers import bounds_text
 from jrh_mlflow.show.plain_text import shortened
-from jrh_mlflow.show.results import read_report
 from jrh_mlflow.show.sheets import sheet_lines, sheet_sections
 from jrh_mlflow.tracking.runs.keys import sheet_points
 from tests.measures.pointwise import points, report
@@ -240,10 +239,3 @@ def test_there_is_no_mean_over_tests_where_one_of_them_is_withheld() -> None:
     whole = jrh.measure([row for row in reliability_rows() if row["condition"] != "typos"], labels=("no", "yes"))
     assert whole.summary["mean"] is not None
     assert not whole.mean_withheld
-
-
-def test_a_report_of_an_earlier_version_is_read_without_its_flattering_mean() -> None:
-    report = jrh.measure(reliability_rows(), labels=("no", "yes"))
-    data = report.to_dict()
-    earlier = read_report({**data, "summary": {**data["summary"], "mean": 0.95, "min": 0.95}})
-    assert (earlier.summary["mean"], earlier.summary["min"], earlier.summary["n_tests"]) == (None, None, 1)

@@ -1,9 +1,8 @@
-"""The page of a logged run: what was logged, also of runs of version 0.1, and usable by everybody on any screen."""
+"""The page of a logged run: what was logged, and usable by everybody on any screen."""
 
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ from jrh_mlflow.decisions.gate_result import gate_sections
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.run_page import run_page
 from jrh_mlflow.show.html import Addresses
-from jrh_mlflow.show.names import axis_name
 from tests.comparing.test_compare import always_no, pointwise_suite
-from tests.compatibility.test_files_of_the_version_before import RUNS, copied
 from tests.finished import FinishedRuns
 from tests.review.browser import chromium, looks, violations
 
@@ -74,27 +71,6 @@ def test_a_served_page_shows_the_newest_gate_and_leads_to_it_to_calls_and_to_oth
 def test_a_run_that_is_no_evaluation_is_refused(finished: FinishedRuns) -> None:
     with pytest.raises(RecipeError, match="is of kind gate"):
         run_page(finished.uri, finished["gate"], addresses=ADDRESSES)
-
-
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store that version 0.1 wrote; its files are found without a server."""
-    store = copied("store", to=tmp_path_factory.mktemp("before"))
-    with sqlite3.connect(store / "mlflow.db") as database:
-        place = (store / "artifacts").as_uri()
-        database.execute("UPDATE runs SET artifact_uri = ? || '/1/' || run_uuid || '/artifacts'", (place,))
-    return f"sqlite:///{store / 'mlflow.db'}"
-
-
-@pytest.mark.parametrize("name", ["datasheet", "careful", "shift allowed"])
-def test_a_run_of_version_0_1_has_todays_page_with_the_numbers_of_then(earlier: str, name: str) -> None:
-    run = RUNS[name]
-    page = run_page(earlier, run["run_id"], addresses=ADDRESSES)
-    key = "dark_current" if "dark_current/rate" in run["metrics"] else "baseline/accuracy"
-    value = run["metrics"][f"{key}/rate"]
-    assert re.search(rf">{value:.2f}</a>", page)
-    assert axis_name(key) in page
-    assert 'class="tiles"' in page
 
 
 @pytest.fixture(scope="module")

@@ -303,10 +303,7 @@ def test_an_evaluation_kept_in_a_cloned_folder_gets_no_login_sent_to_its_store(
     monkeypatch.setenv("JRH_HOME", str(tmp_path))
     check_kept_store("https://mlflow.example")
     monkeypatch.delenv("JRH_HOME")
-    Path(".jrh").mkdir(exist_ok=True)
-    monkeypatch.setenv(
-        "HOME", str(tmp_path / "another")
-    )  # what was found before is kept by the place it was found from
+    take_dotenv({"JRH_HOME": str(tmp_path / "cloned")}, ".env")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mine.example")
     check_kept_store("https://mine.example")
     with pytest.raises(RecipeError):

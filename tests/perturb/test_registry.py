@@ -180,19 +180,6 @@ def test_a_registered_test_is_found_like_any_other(monkeypatch):
         register(Shouting())
 
 
-def test_a_former_name_is_taken_with_one_warning_and_writes_the_new_one(caplog):
-    with caplog.at_level("WARNING", logger="jrh_mlflow"):
-        (found,) = find_tests("filler", BINARY)
-    assert found is TESTS["padding"]
-    assert [record.getMessage() for record in caplog.records] == ["The test 'filler' is now called 'padding'."]
-    assert {item.condition for item in found.targets(seeds(BINARY), BINARY, RUBRIC)} == {"padding"}
-
-
-def test_calls_of_a_former_name_are_scored_as_the_test_that_it_was_and_keep_the_name():
-    assert written_by("filler") is TESTS["padding"]
-    assert (name_of_test("filler"), score_name("filler")) == ("filler", "filler")
-
-
 @pytest.mark.parametrize("key", PAPER + EXTRAS)
 def test_the_test_behind_every_condition_it_writes_is_found_again(key):
     items = TESTS[key].targets(seeds(SCALE), SCALE, RUBRIC)

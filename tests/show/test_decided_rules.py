@@ -94,12 +94,6 @@ def test_a_page_has_the_newest_gate_once_and_keeps_what_else_was_decided() -> No
     assert with_section(second, gate(reason="the second gate")) == second
 
 
-def test_a_page_of_an_earlier_version_gets_its_gate_below_the_header() -> None:
-    page = "<header>\n<h1>old</h1>\n</header>\n<section>\nnumbers</section>"
-    shown = with_section(page, gate())
-    assert shown.index("</header>") < shown.index("failed: 1 of 4") < shown.index("numbers")
-
-
 def test_a_page_that_is_not_ours_stays_as_it_is() -> None:
     assert with_section("<p>no header</p>", gate()) == "<p>no header</p>"
 
@@ -158,12 +152,6 @@ def test_what_people_wrote_around_a_gate_stays_where_it_is(below: str, notes: li
     assert shown.startswith("Intro\n\n### Gate\n\n**the second gate.**")
     assert shown.endswith(f"\n\n{below}")
     assert "the first gate" not in shown
-
-
-def test_gates_that_an_earlier_version_piled_up_become_one() -> None:
-    first, second = ("\n".join(decisions_markdown(gate(reason=f"gate {number}"))) + "\n" for number in (1, 2))
-    shown = with_markdown_section(f"My own note{first}{second}", gate(reason="gate 3"))
-    assert shown == with_markdown_section("My own note", gate(reason="gate 3"))
 
 
 def test_a_section_of_somebody_else_under_the_same_heading_stays() -> None:

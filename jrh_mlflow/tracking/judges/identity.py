@@ -5,35 +5,26 @@ fingerprint   `Judge.fingerprint()`: a hash of the configuration, the tag by whi
 differences   in what two definitions are not the same judge
 today         `changes_since`: in what the sources of a measured judge give another one now
 measured      `MeasuredJudge`: what a finished run of `evaluate` says of the judge that it measured
-earlier       `earlier_definition`: of a judge whose run was logged before runs kept definitions; it is proved
 """
 
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
-from jrh_mlflow.engine.calls import Numbering, plan_calls
-from jrh_mlflow.engine.sessions import record
-from jrh_mlflow.errors import JrhError, RecipeError
-from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, rendering, scripted, shown_name
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, scripted, shown_name
 from jrh_mlflow.judges.http_judge import HttpJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.raw import RawJudge
-from jrh_mlflow.measures.records import answerers
-from jrh_mlflow.models.local.weights import shown_model
-from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.schema.items import SINGLE_CONDITIONS
-from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion
-from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.suites.suite import read_suite
 from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking.judges.judge_registry import newest_version
 from jrh_mlflow.tracking.judges.prompts import registered_prompt
@@ -48,12 +39,10 @@ from jrh_mlflow.tracking.runs.read import (
     find_run,
     finished_runs,
     json_artifact,
-    read_calls,
 )
 from jrh_mlflow.tracking.runs.store import active_uri, condition, reading_client, run_link
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
@@ -73,20 +62,15 @@ _GONE = "no longer there"
 
 
 def canonical_definition(definition: Definition) -> Definition:
-    """Return a definition in the one form of its judge, whichever version and process wrote it.
+    """Return a definition in the one form of its judge, whichever process wrote it.
 
-    What is a set is sorted, for the order in which a process writes it is an accident of its hash seed; settings that
-    the version which wrote it did not know, or did not write where they had their default, are named.
+    What is a set is sorted, for the order in which a process writes it is an accident of its hash seed.
     """
     kind = definition.get("kind")
     if kind == "pointwise":
         return {**definition, "inner": canonical_definition(definition["inner"])}
-    if kind == "prompted":
-        return {"prompt_uri": None, "prompt_version": None, **definition}
     if kind == "mlflow":
-        return {"inputs": None, **definition, "scorers": canonical_scorer(definition["scorers"])}
-    if kind == "scripted":
-        return {**definition, "arguments": scripted.named_arguments(definition)}
+        return {**definition, "scorers": canonical_scorer(definition["scorers"])}
     return definition
 
 
@@ -395,7 +379,7 @@ class MeasuredJudge:
     suite_sha256: str
     profile: str
     verdict: str
-    """Its first sentence; empty of runs of earlier versions."""
+    """Its first sentence."""
     simulated: bool
     recorded: bool
     answered_by: tuple[str, ...]
@@ -500,24 +484,11 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
     run_id, tags, params = str(run.info.run_id), run.data.tags, run.data.params
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        file, calls = partial(downloaded, client, run, folder=folder), partial(read_calls, client, run, folder)
         written = json_artifact(client, run, keys.JUDGE_FILE, folder)
         sheet = json_artifact(client, run, keys.DATASHEET_JSON, folder)
-        name, definition, fingerprint = str(written["name"]), written.get("definition"), written.get("fingerprint")
-        if "definition" not in written and written["kind"] in ("prompted", "scripted"):
-            definition = earlier_definition(
-                written,
-                file(keys.PROMPT_FILE).read_text(encoding="utf-8"),
-                suite=read_suite(file(keys.SUITE_FOLDER), hashes=True),
-                calls=calls(),
-                replicates=int(params.get(keys.PARAM_REPLICATES, 1)),
-                recorded=recorded,
-            )
-            fingerprint = None if definition is None else judge_from(definition).fingerprint()
-        models = [str(answerer["model"]) for answerer in sheet.get("answered_by", ())]
-        # Datasheets of earlier versions do not hold the names of the models that answered, but the calls do.
-        if not models and written["kind"] == "prompted":
-            models = [answerer.model for answerer in answerers(calls())]
+    name = str(written["name"])
+    definition = written.get("definition")
+    models = [str(answerer["model"]) for answerer in sheet.get("answered_by", ())]
     return MeasuredJudge(
         run_id=run_id,
         name=name,
@@ -526,7 +497,7 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
         link=run_link(uri, run.info.experiment_id, run_id),
         definition=None if definition is None else canonical_definition(definition),
         no_definition="" if definition else _no_definition(run_id, written),
-        fingerprint=fingerprint,
+        fingerprint=written.get("fingerprint"),
         suite_name=str(params.get(keys.PARAM_SUITE_NAME, "")),
         suite_sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
         profile=str(tags.get(keys.TAG_PROFILE, "")),
@@ -547,164 +518,3 @@ def _no_definition(run_id: str, written: Mapping[str, Any]) -> str:
         return f"The judge of run {run_id} is code, which a run does not keep. Pass the judge itself."
     again = "Measure it again (`jrh evaluate`), or pass the judge itself."
     return f"Run {run_id} does not hold all that its judge {written['name']!r} is made of. {again}"
-
-
-# Measured by an earlier version
-
-_PROMPT = re.compile(
-    r"(?P<templates># Prompt .*?)\n\n# \{format\}\n\n(?P<format>.*?)\n\n"
-    r"(?:# Rubric of the judge, before the suite's\n\n(?P<rubric>.*)\n\n)?"
-    r"Tie criterion \((?P<criterion>[^)]*)\): (?P<text>.*)\n",
-    re.DOTALL,
-)
-"""`judge/prompt.txt` of a prompted judge."""
-_TEMPLATE = re.compile(r"(?:\[system\]\n(?P<system>.*?)\n\n)?\[user\]\n(?P<user>.*)", re.DOTALL)
-_EXTRA = "extra."
-_RECORDED = "Answers recorded earlier: no model was asked."
-_STEPS = re.compile(r"([^:,\s]+): ([^,]+)")
-
-
-def earlier_definition(
-    facts: Mapping[str, Any],
-    prompt: str,
-    *,
-    suite: Suite,
-    calls: pd.DataFrame,
-    replicates: int,
-    recorded: bool = False,
-) -> dict[str, Any] | None:
-    """Return the definition of a judge that an earlier version measured; None where none can be proved.
-
-    Args:
-        facts: Its `judge/judge.json`.
-        prompt: Its `judge/prompt.txt`.
-        suite: The suite of the run, with its texts.
-        calls: The calls of the run.
-        replicates: How often each presentation was asked.
-        recorded: Whether its answers had been given earlier, and nobody was asked.
-
-    A prompted judge is made of its settings and of `judge/prompt.txt`. It is the measured one if what it would send for
-    each call has the hash that the call was logged with. A scripted judge is the measured one if it answers each call
-    as it was logged. What cannot be proved is not said.
-    """
-    if not suite.has_texts or calls.empty:
-        return None
-    try:
-        if facts["kind"] == "prompted":
-            prompted = PromptedJudge.from_definition(_logged_prompted(facts, prompt))
-            judge: Judge | None = prompted if _sends(prompted, suite, calls, replicates) else None
-        else:
-            candidates = _logged_scripted(facts)
-            judge = next((made for made in candidates if _answers(made, suite, calls, replicates)), None)
-    except (JrhError, KeyError, ValueError, TypeError):
-        # What somebody else has logged or edited may have any form: nothing of it is proved.
-        return None
-    definition = None if judge is None else judge.definition()
-    return {**definition, "recorded": _RECORDED} if definition and recorded else definition
-
-
-def _logged_prompted(facts: Mapping[str, Any], prompt: str) -> dict[str, Any]:
-    """Return what a prompted judge may have been.
-
-    Raises:
-        ValueError: for a prompt that was not logged by this package.
-    """
-    parts = _PROMPT.fullmatch(prompt)
-    if parts is None:
-        raise ValueError("`judge/prompt.txt` has another form.")
-    names = str(facts["prompt"]).split("+")
-    templates = dict(_logged_templates(parts["templates"], names))
-    is_built_in = set(names) <= set(rendering.BUILT_IN)
-    now = rendering.package_texts()
-    used = {name: asdict(template) for name, template in now.templates.items()} | (templates if is_built_in else {})
-    criterion = Criterion(name=parts["criterion"], text=parts["text"])
-    offers = TIE_CRITERIA[criterion.name].offers_tie if criterion.name in TIE_CRITERIA else True
-    address: str = facts.get("api_base") or ""
-    # Whether the environment named an address was not logged: it is taken for one that was given.
-    is_given = urlsplit(address).scheme in ("http", "https") and " " not in address
-    extra = {key.removeprefix(_EXTRA): _json_or_plain(facts[key]) for key in facts if key.startswith(_EXTRA)}
-    # Settings that a version had not got are what they were without.
-    usual = {name: JudgeOptions.model_fields[name].default for name in ("reasoning_effort", "answer_style", "logprobs")}
-    return {
-        "format": DEFINITION_FORMAT,
-        "kind": "prompted",
-        "name": facts["name"],
-        "tie_criterion": {**asdict(criterion), "offers_tie": offers},
-        "model": facts["model"],
-        "shown": shown_model(facts["model"]),
-        "api_base": address if is_given else None,
-        "endpoint": None if is_given else address or None,
-        "address": "given" if is_given else "environment",
-        "prompt": used[AUTOMATIC] if is_built_in else templates[names[0]],
-        "texts": {"templates": used, "format": parts["format"], "no_rubric": now.no_rubric},
-        "rubric": parts["rubric"],
-        **{name: facts.get(name) for name in ("temperature", "max_tokens", "seed", "structured")},
-        **{name: facts.get(name, default) for name, default in usual.items()},
-        "extra": extra,
-        "recorded": "",
-    }
-
-
-def _logged_templates(text: str, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Cut the part with the templates at their names."""
-    heads = [f"# Prompt {name}\n\n" for name in names]
-    places = [text.index(head) for head in heads]
-    ends = [place - len("\n\n") for place in places[1:]] + [len(text)]
-    for name, head, place, end in zip(names, heads, places, ends, strict=True):
-        sections = _TEMPLATE.fullmatch(text[place + len(head) : end])
-        if sections is None:
-            raise ValueError(f"Prompt {name!r} has no user section.")
-        yield name, {"name": name, "system": sections["system"], "user": sections["user"]}
-
-
-def _json_or_plain(value: Any) -> Any:
-    """Return a further field as it was given: lists and maps were logged as JSON."""
-    return json.loads(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
-
-
-def _sends(judge: PromptedJudge, suite: Suite, calls: pd.DataFrame, replicates: int) -> bool:
-    """Whether every logged call is one that the judge would send."""
-    judge.begin(suite)
-    numbering = Numbering(judge)
-    # A run that was stopped early has some of them.
-    hashes = {numbering.prepare(call)[1] for call in plan_calls(suite, judge, replicates=replicates)}
-    return hashes >= set(calls["prompt_sha256"])
-
-
-def _logged_scripted(facts: Mapping[str, Any]) -> Iterator[scripted.Scripted]:
-    """Yield what a scripted judge may have been: the classes whose settings have the names that were logged."""
-    name, criterion = str(facts["name"]), str(facts["tie_criterion"])
-    if name in scripted.published():
-        yield scripted.profile(name)
-    for made in (getattr(scripted, public) for public in scripted.__all__):
-        if not (isinstance(made, type) and issubclass(made, scripted.Scripted)) or made in _NO_SCRIPT:
-            continue
-        known = made().arguments()
-        if set(known) <= set(facts) and (known or made.__name__ == name):
-            judge = made(**{key: _logged_argument(facts[key], like) for key, like in known.items()})
-            judge.name, judge.tie_criterion = name, TIE_CRITERIA[criterion]
-            yield judge
-
-
-_NO_SCRIPT = (scripted.Scripted, scripted.Profile, scripted.Shortcut)
-"""What several scripts share, and those of the paper, which are known by name."""
-
-
-def _logged_argument(value: Any, like: Any) -> Any:
-    """Read an argument of which the settings hold a text: rates by step, or by test."""
-    if not isinstance(like, list | dict):
-        return value
-    rates = {key: float(rate) for key, rate in _STEPS.findall(value or "")}
-    return rates if isinstance(like, dict) else {float(key): rate for key, rate in rates.items()}
-
-
-def _answers(judge: scripted.Scripted, suite: Suite, calls: pd.DataFrame, replicates: int) -> bool:
-    """Whether the judge answers every logged call as it was answered then."""
-    judge.begin(suite)
-    again = {}
-    for call in plan_calls(suite, judge, replicates=replicates):
-        answer = record(judge, call, judge.answer(call), failure=None, latency_s=0.0)
-        again[call.item.id, call.order, call.replicate] = (answer.outcome, answer.answer)
-    named = zip(calls["suite_item"], calls["order"], calls["replicate"], strict=True)
-    answered = zip(calls["outcome"], calls["answer"], strict=True)
-    return all(again.get(call) == answer for call, answer in zip(named, answered, strict=True))

@@ -370,12 +370,13 @@ def canonical_scorer(kept: Any) -> Any:
 
 FORMAT = 1
 """Of specifications."""
-_HOME, _FUNCTION = "jrh_mlflow.tracking.exported", "score"
+_HOME = "jrh_mlflow.exporting.exported_scorers"
+_FUNCTION = "score_row"
 _SOURCE = """\
 def jrh_judge(inputs=None, outputs=None, expectations=None, trace=None):
     from {home} import {function}
 
-    return {function}({literal}, inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
+    return {function}({literal}, inputs=inputs, outputs=outputs, trace=trace)
 """
 
 
@@ -447,7 +448,7 @@ def read_specification(text: str) -> dict[str, Any]:
 
 
 def _literal(source: str) -> str | None:
-    """Find what the function passes to `score`."""
+    """Find what the function passes to `score_row`."""
     # Most scorers are not ours, and to parse each would cost more than to look for a word.
     if _HOME not in source:
         return None

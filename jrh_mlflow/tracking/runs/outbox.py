@@ -134,9 +134,7 @@ def _written(parcel: Parcel, folder: Path, target: Mapping[str, Any]) -> Kept:
 
 def oldest_kept(key: str) -> Kept | None:
     """Lock the oldest evaluation of a key that waits for MLflow and that no living process is logging."""
-    # Without a run in its name: as the version before kept it.
-    names = (f"{key}/{_FACTS_FILE}", f"{key}-*/{_FACTS_FILE}")
-    files = [path for folder in _folders() for name in names for path in folder.glob(name)]
+    files = [path for folder in _folders() for path in folder.glob(f"{key}-*/{_FACTS_FILE}")]
     for path in sorted(files, key=_age):
         if (fd := _locked(path.parent)) is not None:
             return Kept(folder=path.parent, fd=fd)

@@ -580,7 +580,6 @@ def read_calls(client: MlflowClient, run: Run, folder: str, *, without: Collecti
     if name not in {file.path for file in beside}:
         raise RecipeError(f"Run {run.info.run_id} has no artifact {name}: without its calls it cannot be compared.")
     path = downloaded(client, run, name, folder)
-    # Runs of earlier versions lack some columns: those that are there are named.
     columns = [column for column in parquet.read_schema(path).names if column not in without]
     check_packed(path, columns=columns)
     frame: pd.DataFrame = pd.read_parquet(path, columns=columns)

@@ -27,7 +27,7 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.behind import Behind, CallFinder
 from jrh_mlflow.measures.reason_conflict import REASON_CONFLICT
-from jrh_mlflow.measures.reliability import GROUP_FIELDS, without_flattery
+from jrh_mlflow.measures.reliability import GROUP_FIELDS
 from jrh_mlflow.outputs import check_packed
 from jrh_mlflow.perturb.registry import name_of_test
 from jrh_mlflow.schema.estimates import Reading, read_reading
@@ -124,7 +124,7 @@ class RunCalls:
 
     @property
     def keeps_raw(self) -> bool:
-        """Whether the run kept what the model wrote; runs of earlier versions did not."""
+        """Whether the run kept what the model wrote."""
         return "raw" in self._table.column_names
 
     @property
@@ -173,8 +173,7 @@ class RunCalls:
     @property
     def summary(self) -> Mapping[str, float | None]:
         """What sums the tests of a reliability report up, as it has it; empty of any other run."""
-        # A sheet of an earlier version may hold a mean that leaves withheld tests out.
-        return without_flattery(self._sheet.get("summary") or {}, self.scores, self.metric)
+        return self._sheet.get("summary") or {}
 
     @property
     def metric(self) -> str:

@@ -28,8 +28,6 @@ from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 from jrh_mlflow.tracking.runs import keys
 
-VERSION = 5
-"""Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
 NAME = "Judges"
 MOST_SUITES = 20
 """Suites of an experiment that get a view of their own: every page of the experiment reads all of them."""
@@ -166,7 +164,7 @@ def missing_tags(experiment_id: str, tags: Mapping[str, str], suite: str | None 
     """Return the tags that an experiment lacks: views, what it opens on, and what its columns mean.
 
     One view has the judges on all suites, and with `suite` another one those on it. What somebody else has set is left
-    as it is, and so is a view of ours that somebody changed.
+    as it is.
     """
     wanted: dict[str, str] = {}
     views: dict[str, str | None] = {keys.TAG_VIEW: None}
@@ -175,20 +173,17 @@ def missing_tags(experiment_id: str, tags: Mapping[str, str], suite: str | None 
     if suite is not None and "'" not in suite and sum(tag.startswith(own) for tag in tags) < MOST_SUITES:
         views[f"{keys.TAG_VIEW.removesuffix(keys.VIEW)}{suite_view(suite)}"] = suite
     for tag, name in views.items():
-        if tag not in tags or 0 < _version(tags[tag]) < VERSION:
-            wanted[tag] = view_value(_state(name), created_ms=int(time.time() * 1000), version=VERSION, suite=name)
+        if tag not in tags:
+            wanted[tag] = _view_value(_state(name), created_ms=int(time.time() * 1000), suite=name)
     if not tags.get(keys.TAG_EXPERIMENT_KIND):
         wanted[keys.TAG_EXPERIMENT_KIND] = KIND
     note = (tags.get(keys.TAG_NOTE) or "").strip()
     if not note:
         wanted[keys.TAG_NOTE] = _description(experiment_id)
-    elif note.startswith(_FIRST_LINK):
-        # As earlier versions wrote it: MLflow's list of experiments shows the first words as they are.
-        wanted[keys.TAG_NOTE] = f"{_WHAT} {note}"
     return wanted
 
 
-def view_value(state: Mapping[str, Any], *, created_ms: int, version: int, suite: str | None = None) -> str:
+def _view_value(state: Mapping[str, Any], *, created_ms: int, suite: str | None) -> str:
     """Write a view as MLflow reads it: with a name for the menu `Views`, and plain for versions without that menu."""
     # Both forms in one value: a version reads the one that it knows and passes over the other.
     packed = base64.b64encode(zlib.compress(_compact(state).encode(), 9)).decode()
@@ -199,21 +194,7 @@ def view_value(state: Mapping[str, Any], *, created_ms: int, version: int, suite
         "state": f"deflate;{packed}",
         **state,
     }
-    return _compact({**view, "jrh": {"version": version, "sha256": _digest(view)}})
-
-
-def _version(value: str) -> int:
-    """Return the version of a view that we wrote and nobody changed; 0 for any other."""
-    try:
-        view = json.loads(value)
-        mark = view.pop("jrh")
-        return int(mark["version"]) if mark["sha256"] == _digest(view) else 0
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return 0
-
-
-def _digest(view: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_compact(view).encode()).hexdigest()[:16]
+    return _compact(view)
 
 
 def _compact(data: Mapping[str, Any]) -> str:
@@ -288,7 +269,6 @@ def _scatter(x: str, y: str) -> dict[str, Any]:
     return {"type": "SCATTER", **_CARD, "xaxis": {"key": x, "type": "METRIC"}, "yaxis": {"key": y, "type": "METRIC"}}
 
 
-_FIRST_LINK = "[Judges side by side]("
 _LONGEST_NAME = 80
 _WHAT = (
     "Judges of language models, measured: each run is one judge on one suite, with its readings and their 95 % "
@@ -304,7 +284,7 @@ def _description(experiment_id: str) -> str:
     in_genai = Addresses(FOLDER).experiment(experiment_id, "evaluation-runs", mode="genai")
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
-        f"{_WHAT} {_FIRST_LINK}{page}), [their curves in one picture]({page}{_CHARTS}), "
+        f"{_WHAT} [Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
         f"[each with its newest readings]({models}), [in GenAI mode]({in_genai}). "
         f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",

@@ -199,19 +199,15 @@ def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatc
 
 
 def with_sets_turned(value: Any) -> Any:
-    """Write a definition as an earlier version may have: sets in another order, and no field that says its default."""
+    """Write a definition as another process may have: sets in another order."""
     if isinstance(value, list):
         return [with_sets_turned(one) for one in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: one[::-1] if name == "required_columns" else with_sets_turned(one)
-        for name, one in value.items()
-        if (name, one) != ("timeout", None) and name not in ("prompt_uri", "prompt_version")
-    }
+    return {name: one[::-1] if name == "required_columns" else with_sets_turned(one) for name, one in value.items()}
 
 
-def test_definitions_of_earlier_versions_are_the_same_judge():
+def test_the_order_of_a_set_is_no_difference():
     judges = [Safety(), RelevanceToQuery(), Guidelines(name="kind", guidelines=["Be kind."]), [Safety(), compare()]]
     for judge in [PromptedJudge(MODEL), jrh.pointwise(MODEL), *map(from_mlflow, judges)]:
         definition = judge.definition() or {}

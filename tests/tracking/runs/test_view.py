@@ -60,15 +60,6 @@ def test_the_first_run_sets_the_view_the_kind_and_the_description(store: Store) 
     assert not set("[]()") & set(note[:120])
 
 
-def test_a_description_that_begins_with_a_link_gets_words_before_it_and_keeps_what_people_added(store: Store) -> None:
-    earlier = "[Judges side by side](#/experiments/1/runs), and our own words."
-    store.client.set_experiment_tag(store.experiment_id, keys.TAG_NOTE, earlier)
-    note = _run(store)[keys.TAG_NOTE]
-    assert note.endswith(f" {earlier}")
-    assert "](" not in note[:120]
-    assert _run(store)[keys.TAG_NOTE] == note
-
-
 def test_a_suite_gets_a_view_of_its_own_unless_there_are_many_or_no_filter_can_name_it() -> None:
     tag = f"mlflow.sharedViewState.{view.suite_view('pairs')}"
     assert tag in view.missing_tags("1", {}, "pairs")
@@ -92,24 +83,6 @@ def test_what_a_user_set_is_left_alone(store: Store, theirs: str) -> None:
     for key, value in set_by_user.items():
         store.client.set_experiment_tag(store.experiment_id, key, value)
     assert _run(store).items() >= set_by_user.items()
-
-
-def test_a_newer_version_replaces_our_view_but_not_one_that_a_user_changed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = _run(store)[keys.TAG_VIEW]
-    monkeypatch.setattr(view, "VERSION", view.VERSION + 1)
-    second = _run(store)[keys.TAG_VIEW]
-    assert json.loads(second)["jrh"]["version"] == json.loads(first)["jrh"]["version"] + 1
-    edited = json.dumps({**json.loads(first), **_PLAIN})
-    store.client.set_experiment_tag(store.experiment_id, keys.TAG_VIEW, edited)
-    assert _run(store)[keys.TAG_VIEW] == edited
-
-
-def test_an_older_version_leaves_the_view_of_a_newer_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = view.view_value(_PLAIN, created_ms=1, version=view.VERSION + 1)
-    store.client.set_experiment_tag(store.experiment_id, keys.TAG_VIEW, newer)
-    assert _run(store)[keys.TAG_VIEW] == newer
 
 
 def test_a_store_that_refuses_the_view_takes_the_run(
