@@ -50,10 +50,13 @@ def steps(workflow: Path) -> list[dict[str, Any]]:
 def test_one_version_is_told_everywhere() -> None:
     version = stated(r'^version = "(.+)"$', PROJECT)
     cited = yaml.safe_load(CITATION.read_text(encoding="utf-8"))
-    newest, date = RELEASE.findall(CHANGELOG)[0]
-    assert (newest, date) == (version, cited["date-released"])
+    if ".dev" in version:
+        assert "date-released" not in cited, "a version in development has no date and no heading"
+        assert version.partition(".dev")[0] not in dict(RELEASE.findall(CHANGELOG))
+    else:
+        assert RELEASE.findall(CHANGELOG)[0] == (version, cited["date-released"])
     assert cited["version"] == version
-    assert stated(r"jrh-mlflow==([\d.]+)", GATE.read_text(encoding="utf-8")) == version
+    assert stated(r'jrh-mlflow==([^"]+)', GATE.read_text(encoding="utf-8")) == version
     assert jrh.__version__ == version, "after another version is stated: make, or pip install -e ."
 
 
@@ -77,17 +80,15 @@ def test_one_address_is_told_everywhere() -> None:
 def test_the_changelog_has_the_usual_form() -> None:
     headings = re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)
     assert headings[0] == "[Unreleased]"
-    assert headings[-1] == "0.1.0 (never released)", "no tag and no package of it exist"
-    assert all(RELEASE.match(f"## {heading}") for heading in headings[1:-1])
+    assert all(RELEASE.match(f"## {heading}") for heading in headings[1:])
     versions = [tuple(map(int, version.split("."))) for version, _ in RELEASE.findall(CHANGELOG)]
     assert versions == sorted(versions, reverse=True)
     kinds = set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE))
-    assert {kind for kind in kinds if not kind.startswith("Upgrading from ")} <= set(CHANGES)
-    assert "Upgrading from 0.1" in kinds
+    assert kinds <= set(CHANGES)
     source = stated(r'^Source = "(.+)"$', PROJECT)
-    assert "v0.1.0" not in CHANGELOG
     for label in ("Unreleased", *(version for version, _ in RELEASE.findall(CHANGELOG))):
-        assert re.search(rf"^\[{re.escape(label)}\]: {re.escape(source)}/(compare|releases/tag)/\S+$", CHANGELOG, re.M)
+        address = rf"{re.escape(source)}/(commits|compare|releases/tag)/\S+"
+        assert re.search(rf"^\[{re.escape(label)}\]: {address}$", CHANGELOG, re.M)
 
 
 def test_the_citation_passes_the_schema_of_its_format(tmp_path: Path) -> None:

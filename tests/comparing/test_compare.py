@@ -160,7 +160,7 @@ def test_the_page_shows_the_worst_items_with_their_texts_as_text(points, store_u
 
 
 def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri, home):
-    other = pointwise_suite(name="other", tests=("typos", "filler"))
+    other = pointwise_suite(name="other", tests=("typos", "padding"))
     where = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
     run_id = jrh.evaluate(always_no, other, **where).run_id
     with pytest.raises(RecipeError) as refused:
@@ -170,7 +170,7 @@ def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri,
     assert pointwise_suite().sha256[:12] in text
     assert other.sha256[:12] in text
     assert "1 conditions in the first only (markdown)" in text
-    assert "1 conditions in the second only (filler)" in text
+    assert "1 conditions in the second only (padding)" in text
     assert "12 items in the first only (s0/markdown, s1/markdown, s10/markdown, …)" in text
     assert f"--suite runs:/{runs['right']}/suite" in text
 

@@ -87,12 +87,9 @@ def test_refusals_and_failures_are_recorded_but_not_served(
     assert (journal.summary().failed, journal.summary().in_flight) == (5, 0)
 
 
-def test_an_empty_answer_that_was_cut_off_is_not_kept_and_one_of_before_makes_way(
+def test_an_empty_answer_that_was_cut_off_is_not_kept(
     bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
 ) -> None:
-    empty = Response(text="", finish_reason="length", input_tokens=9, output_tokens=64).to_json()
-    before = journal.answered(keys[0], request_json="{}", response_json=empty, cost_micro=3, budget=None)
-    asyncio.run(before)
     cut_off = completion("")
     cut_off["choices"][0]["finish_reason"] = "length"
     done = bring(answered(keys[0]), answered(keys[1], cut_off))

@@ -160,10 +160,3 @@ def test_a_suite_without_any_part_is_refused(suite: jrh.Suite) -> None:
     decisions = item_decisions(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
     with pytest.raises(SuiteError, match="no part"):
         tally(decisions[decisions["condition"] == "filler"])
-
-
-def test_a_tally_of_before_counts_the_deep_design_of_stability_no_longer():
-    cells = ("stochastic_stability", "stochastic_stability_deep", "typos")
-    before = Tally(cells=cells, tasks=("a",), hits=np.array([[1.0, 0, 1]]), sizes=np.ones((1, 3)), excluded=(0, 0, 0))
-    read = Tally.from_dict(before.to_dict())
-    assert (read.cells, read.value) == (("stochastic_stability", "typos"), 1.0)

@@ -17,7 +17,7 @@ from tests.readings import Row, pair
 
 
 def good() -> list[Row]:
-    return [point("baseline", "4", "4"), point("typos", "3", "4"), *repeats("filler", ["4", "error"], "4")]
+    return [point("baseline", "4", "4"), point("typos", "3", "4"), *repeats("padding", ["4", "error"], "4")]
 
 
 def broken(**changes: object) -> list[Row]:

@@ -221,7 +221,7 @@ def test_the_pool_of_all_tests_leaves_the_baseline_out():
     rows = [
         *points("baseline", [("no", "yes")] * 9),
         *points("typos", [("yes", "yes")]),
-        *points("filler", [("no", "yes")]),
+        *points("padding", [("no", "yes")]),
     ]
     one = reading(report(rows), "all/accuracy")
     assert (one.value, one.n) == (0.5, 2)

@@ -38,7 +38,7 @@ def test_worst_comes_first_by_size_then_replicates_then_right_baseline_then_id()
         point("baseline", "4", "4", source="a"),
         point("baseline", "3", "4", source="b"),
         point("typos", "1", "4", source="a"),
-        *repeats("filler", ["2", "2"], "4", source="a"),
+        *repeats("padding", ["2", "2"], "4", source="a"),
         *repeats("authority", ["2", "4"], "4", source="a"),
         *repeats("markdown", ["2", "4"], "4", source="b"),
         point("semantic_paraphrase", "4", "4", source="a"),
@@ -46,7 +46,7 @@ def test_worst_comes_first_by_size_then_replicates_then_right_baseline_then_id()
         point("error_injection_1", "1", source="a"),
     ]
     found = worst_items(rows, items(rows))
-    assert [one.item for one in found] == ["a/typos", "a/filler", "a/authority", "b/markdown", "b/baseline"]
+    assert [one.item for one in found] == ["a/typos", "a/padding", "a/authority", "b/markdown", "b/baseline"]
     first = found[0]
     assert (first.expected, first.given, first.error_size, first.test, first.source) == ("4", "1", 3, "typos", "a")
     assert (first.original, first.perturbed) == ("text of a/baseline", "text of a/typos")

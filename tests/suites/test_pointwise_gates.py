@@ -48,7 +48,7 @@ def test_good_items_of_both_kinds_pass() -> None:
         {"expected": None},
         {"response": ""},
         {"rubric": None},
-        {"condition": "filler"},
+        {"condition": "padding"},
         {"meta": {}},
         {"meta": {"review": None}},
         {"meta": {"review": {"state": "edited"}}},
@@ -68,10 +68,7 @@ def test_what_breaks_no_rule_passes(change: dict[str, object]) -> None:
         ({"task": ""}, "has no task: it is the cluster"),
         ({"condition": ""}, "is no pair, and its condition '' names no reliability test."),
         ({"condition": "ladder"}, "is no pair, and its condition 'ladder' names no reliability test."),
-        (
-            {"condition": "filler", "expected": None},
-            "is no pair, and its condition 'filler' names no reliability test.",
-        ),
+        ({"condition": "filler"}, "is no pair, and its condition 'filler' names no reliability test."),
         (
             {"answers": ("loss", "Tie", "win"), "expected": "win"},
             "has a label called tie, and a tie is an outcome of pairs. Rename it.",
