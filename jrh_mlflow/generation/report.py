@@ -106,7 +106,8 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     if list(origin.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
         differing.append("tests")
     before = origin.get("parameters") or {}
-    if any(_is_set_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
+    both = [test for test in prepared.plan.tests if test.name in before]
+    if any(_is_set_otherwise(test, before[test.name]) for test in both):
         differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")

@@ -16,7 +16,6 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.tracking.runs.outbox import outbox_key
 from tests.generation.tools import LABELS, PRICES, RUBRIC, WRITER, rows, run
 
 STABILITY = {"name": "stochastic_stability", "replicates": 5, "deep_seeds": 0}
@@ -75,13 +74,9 @@ def test_a_mistake_in_a_recipe_is_one_line_with_file_and_entry(tmp_path: Path) -
     assert "Did you mean 'replicates'?" in told
 
 
-def test_other_parameters_are_another_budget_and_defaults_keep_the_key_of_before() -> None:
+def test_other_parameters_are_another_budget_and_stated_defaults_are_not() -> None:
     names = ["label_flip", "stochastic_stability"]
     plain = prepared(tests=names)
-    model, plan = plain.model, plain.plan
-    assert model is not None
-    parts = (model.settings(), plain.validators[0].fingerprint(), plan.sha256, names, plan.rubric_sha256, 0)
-    assert plain.budget() == outbox_key("generate", *parts)
     assert prepared(tests=["label_flip", {"name": "stochastic_stability", "replicates": 3}]).budget() == plain.budget()
     keys = {
         prepared(tests=tests).budget()

@@ -150,10 +150,3 @@ def test_declarations_are_told_apart_and_say_what_they_mean() -> None:
         assert axis.label
         assert axis.meaning.endswith(".")
         assert (axis.hits is None) or (axis.derived is None)
-
-
-def test_an_estimate_written_before_it_knew_its_statistic_is_still_read() -> None:
-    data = jrh.measure(pairs([("1", "2")] * 4, delta=0)).estimates["raw_false_preference"].to_dict()
-    assert data.pop("statistic") == "rate"
-    assert data.pop("kind") == "estimate"
-    assert Estimate(**data).statistic == "rate"
