@@ -135,7 +135,7 @@ def test_eight_judges_fit_a_desk_and_every_number_leads_to_its_calls_in_the_tabl
 
 def test_a_figure_is_drawn_in_the_colours_of_the_page(tab: Any, pages: dict[str, str]) -> None:
     tab.goto(pages["eight"])
-    ink = tab.locator(".fig > text").first
+    ink = tab.locator(".fig text").first
     assert [ink.evaluate("text => getComputedStyle(text).fill") for _ in looks(tab)] == [
         "rgb(28, 31, 36)",
         "rgb(231, 233, 236)",

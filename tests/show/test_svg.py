@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import by_step
@@ -162,7 +163,12 @@ def test_a_file_stands_alone_with_the_colours_of_the_light_page(sheet: Sheet) ->
 
 def test_figures_are_drawn_once_for_page_and_file(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    monkeypatch.setattr(svg, "inline_svg", lambda figure, title: drawn.append(title) or inline_svg(figure, title=title))
+
+    def counted(figure: Figure, *, title: str) -> Markup:
+        drawn.append(title)
+        return inline_svg(figure, title=title)
+
+    monkeypatch.setattr(svg, "inline_svg", counted)
     drawings = draw(datasheet_figures({"judge": sheet}))
     page, run = [drawing.svg for drawing in drawings], figure_files(drawings)
     assert len(drawn) == len(page) == len(run) == 3
