@@ -24,7 +24,7 @@ ELSEWHERE = (
     Where(r"(DEMO=(quick|full) )?make demo", "Makefile", "$(BIN)/jrh demo"),
     Where(r"jrh demo", "tests/cli/test_cli_demo.py", "done = run(small)"),
     # In full it takes minutes to hours of one core; every part is run in its quick form.
-    Where(r"python -m tests\.validation\b.*", "tests/validation/test_command.py", 'main(["--quick"])'),
+    Where(r"python -m tests\.validation\b.*", "tests/validation/test_quick_form.py", "part.rows(SimulationSize(n=20"),
     Where(r"jrh model fetch smollm2", "tests/models/local/conftest.py", 'fetch_model("smollm2")'),
     Where(r"jrh evaluate --model local/smollm2 .*", "tests/models/local/test_real_model.py", "_is_measured_at_no_cost"),
     Where(r"jrh evaluate recipes/ray_cluster.yaml", "tests/engine/test_ray.py", 'backend="ray"'),

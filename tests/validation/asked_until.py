@@ -1,33 +1,41 @@
-"""Suites of known answers asked until rules are decided: how often wrongly, and how many calls that took.
+"""Suites of known answers asked until rules are decided: how often wrongly, and for how many calls.
 
-A decision is wrong when it is not that of the whole suite. Limits lie on the whole suite's reading and right beside it,
-where errors are most frequent; answers of a real judge, recorded, say what is saved on a grid of limits that knows
-nothing of it.
+A decision is wrong when it is not that of the whole suite. Limits lie on the whole suite's reading
+and right beside it, where errors are most frequent; answers of a real judge, recorded, say what is
+saved on a grid of limits that knows nothing of it.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
-
-import numpy as np
+from typing import Any
 
 from jrh_mlflow.engine.calls import call_columns, random_order
-from jrh_mlflow.measures.rules import State
-from jrh_mlflow.measuring.recorded.answers import CRITERIA, RecordedJudge, llmbar_records, recorded_records
-from jrh_mlflow.measuring.until import CallKey, Countable, Goal, UntilStop, bound_axes, until
+from jrh_mlflow.measuring.recorded.answers import (
+    CRITERIA,
+    RecordedJudge,
+    llmbar_records,
+    recorded_records,
+)
+from jrh_mlflow.measuring.until import UntilStop, bound_axes, until
 from jrh_mlflow.schema.items import DELTA_0_SAME, VACUUM, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
-from tests.validation import loop
+from tests.validation.loop import ALPHA, Simulation, check_share
 
 GOAL = 0.5
 """Largest mean share of calls, of those that a rule is about, on the recorded judges."""
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Limits, whatever the judge reads."""
-LLMBAR_AXES = ("natural/accuracy", "natural/stable_correct", "natural/positional", "natural/judgebench_accuracy")
+LLMBAR_AXES = (
+    "natural/accuracy",
+    "natural/stable_correct",
+    "natural/positional",
+    "natural/judgebench_accuracy",
+)
 DATASHEET_AXES = (
     "dark_current",
     "raw_false_preference",
@@ -43,50 +51,44 @@ class Population:
     """A suite with all its answers, and the rules it is asked for."""
 
     name: str
-    items: tuple[Item, ...]
-    answers: Mapping[CallKey, CallRecord] = field(repr=False)
+    items: list[Item]
+    answers: Mapping[tuple[str, str, int], CallRecord] = field(repr=False)
+    """By item, order and replicate."""
     rules: tuple[str, ...]
 
-    @property
-    def calls(self) -> list[Call]:
-        """All of them, in the order of the suite."""
-        return [
-            Call(item=item, order=order, replicate=0, presentation=_SHOWN)
-            for item in self.items
-            for order in item.orders
-        ]
+    def records(self, item):
+        """Return the answers to an item, in its orders."""
+        return [self.answers[item.id, order, 0] for order in item.orders]
 
-    def truth(self, goal: Goal, axis: Countable) -> State:
-        """Return what the whole suite's reading decides: the share of hits among the usable units."""
-        items = [item for item in self.items if item.id in axis.items]
-        answers = [(item, [self.answers[item.id, order, 0] for order in item.orders]) for item in items]
-        # An axis of calls counts each order by itself, one of pairs both together.
-        if not axis.paired:
-            answers = [(item, [record]) for item, records in answers for record in records]
-        hits = [axis.hit(item, records) for item, records in answers]
+    def truth(self, goal, axis):
+        """Return what the whole suite decides: the share of hits among the usable units."""
+        hits = []
+        for item in self.items:
+            if item.id in axis.items:
+                records = self.records(item)
+                # An axis of calls counts each order by itself, one of pairs both together.
+                units = [records] if axis.paired else [[record] for record in records]
+                hits += [axis.hit(item, unit) for unit in units]
         known = [hit for hit in hits if hit is not None]
         value = sum(known) / len(known)
         return goal.decide(value, value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Played:
-    """What came of one run."""
+def play(population, seed, *, level=1 - ALPHA):
+    """Ask one call after the other, and look after each: what was decided, and for how many calls.
 
-    wrong: int
-    """Rules decided otherwise than by the whole suite."""
-    undecided: int
-    share: float
-    """Calls asked, of those that the rules are about."""
-
-
-def play(population: Population, seed: str | None, *, level: float = 1 - loop.ALPHA) -> Played:
-    """Ask one call after the other in the order that the seed draws, or as the suite has them; look after each."""
+    Calls come in the order that the seed draws; with None as the suite has them.
+    """
     stop = until(population.rules, level=level)
     axes = bound_axes(stop, population.items)
     needed = frozenset().union(*(axis.items for axis in axes))
     single = frozenset().union(*(axis.items for axis in axes if not axis.paired))
-    calls = [call for call in population.calls if call.item.id in needed]
+    calls = [
+        Call(item=item, order=order, replicate=0, presentation=_SHOWN)
+        for item in population.items
+        for order in item.orders
+        if item.id in needed
+    ]
     if seed is not None:
         calls = random_order(calls, seed, whole=lambda item: item.id not in single)
     bound = UntilStop(until=stop, calls=calls, axes=axes, n_planned=len(calls))
@@ -97,50 +99,59 @@ def play(population: Population, seed: str | None, *, level: float = 1 - loop.AL
     report = bound.report()
     states = [rule.state for rule in report.rules]
     truths = [population.truth(goal, axis) for goal, axis in zip(stop.goals, axes, strict=True)]
-    wrong = sum(state not in ("undecided", truth) for state, truth in zip(states, truths, strict=True))
-    return Played(wrong=wrong, undecided=states.count("undecided"), share=report.asked / report.needed)
+    wrong = [state not in ("undecided", truth) for state, truth in zip(states, truths, strict=True)]
+    return {
+        "wrong": any(wrong),
+        "undecided": "undecided" in states,
+        "share of calls": report.asked / report.needed,
+    }
 
 
-def made_up(name: str, *rules: str, vacuum: int = 0, both: int = 0, lost: int = 0, n: int = 60) -> Population:
+def made_up(name, *rules, vacuum=0, both=0, lost=0, n=60):
     """Return a suite of `n` empty pairs and as many of equal quality whose hits all stand first.
 
     Args:
         name: Of the design.
-        rules: What is to be decided.
+        *rules: What is to be decided.
         vacuum: Calls on empty pairs that prefer a side.
         both: Pairs of equal quality that prefer the first slot twice.
         lost: Calls on empty pairs without an answer, spread evenly.
         n: Pairs of either kind.
     """
-    empty = [Item(id=f"v{at:04}", task=f"t{at % 10}", condition=VACUUM[0], u="", v="") for at in range(n)]
-    equal = [
-        Item(id=f"e{at:04}", task=f"t{at % 10}", condition=DELTA_0_SAME, delta=0.0, u="a", v="b") for at in range(n)
-    ]
-    keys = [(item, order) for item in empty for order in item.orders]
-    outcomes: dict[tuple[str, str], str] = {
-        (item.id, order): "1" if at < vacuum else "tie" for at, (item, order) in enumerate(keys)
-    }
-    for at in range(lost):
-        item, order = keys[at * len(keys) // lost]
-        outcomes[item.id, order] = ""
-    outcomes |= {
-        (item.id, order): "1" if at < both else "tie" for at, item in enumerate(equal) for order in item.orders
-    }
-    items = tuple(empty + equal)
-    return Population(name=name, items=items, rules=rules, answers=_answered(items, outcomes))
-
-
-def _answered(items: Sequence[Item], outcomes: Mapping[tuple[str, str], str]) -> dict[CallKey, CallRecord]:
-    records: dict[CallKey, CallRecord] = {}
-    for item in items:
+    items = []
+    answers = {}
+    for at in range(n):
+        item = Item(id=f"v{at:04}", task=f"t{at % 10}", condition=VACUUM[0], u="", v="")
+        items.append(item)
         for order in item.orders:
-            answer = outcomes[item.id, order]
-            outcome, said = ("verdict", "1") if answer == "1" else (answer or "error", "")
-            records[item.id, order, 0] = CallRecord(**call_columns(item, order, 0), outcome=outcome, answer=said)
-    return records
+            answers[item.id, order, 0] = "1" if len(answers) < vacuum else "tie"
+    keys = list(answers)
+    for at in range(lost):
+        answers[keys[at * len(keys) // lost]] = "error"
+    for at in range(n):
+        facts = {"condition": DELTA_0_SAME, "delta": 0.0, "u": "a", "v": "b"}
+        item = Item(id=f"e{at:04}", task=f"t{at % 10}", **facts)
+        items.append(item)
+        for order in item.orders:
+            answers[item.id, order, 0] = "1" if at < both else "tie"
+    records = {
+        (item.id, order, 0): _record(item, order, answers[item.id, order, 0])
+        for item in items
+        for order in item.orders
+    }
+    return Population(name=name, items=items, rules=rules, answers=records)
 
 
-_DARK, _RAW, _SLOT = "dark_current <= 0.1", "raw_false_preference <= 0.1", "positional_false_preference <= 0.1"
+def _record(item, order, answer):
+    outcome = "verdict" if answer == "1" else answer
+    text = "1" if answer == "1" else ""
+    return CallRecord(**call_columns(item, order, 0), outcome=outcome, answer=text)
+
+
+_DARK = "dark_current <= 0.1"
+_RAW = "raw_false_preference <= 0.1"
+_SLOT = "positional_false_preference <= 0.1"
+_TIES = "tie_rate/vacuum >= 0.9"
 DESIGNS = (
     made_up("one call over the limit of a tenth", _DARK, vacuum=13),
     made_up("on the limit of a tenth", _DARK, vacuum=12),
@@ -149,60 +160,63 @@ DESIGNS = (
     made_up("400 calls, two over the limit of a tenth", _DARK, vacuum=42, n=200),
     made_up("pairs, one over the limit", _SLOT, both=7),
     made_up("calls and pairs of the same pairs, on the limit", _RAW, _SLOT, both=6),
-    made_up("three rules, two on the limit and one beside", _DARK, _RAW, "tie_rate/vacuum >= 0.9", vacuum=13, both=6),
-    made_up("every 30th call lost, right over the limit", "dark_current <= 0.19", vacuum=24, lost=4),
+    made_up("three rules, two on the limit and one beside", _DARK, _RAW, _TIES, vacuum=13, both=6),
+    made_up(
+        "every 30th call lost, right over the limit", "dark_current <= 0.19", vacuum=24, lost=4
+    ),
 )
 
 
 @cache
-def llmbar(criterion: str, rule: str) -> Population:
+def llmbar(criterion, rule):
     """Return the recorded judge on the pairs of LLMBar."""
     return _recorded(f"LLMBar, {criterion}", llmbar_records(criterion), rule)
 
 
 @cache
-def datasheet(criterion: str, slots: str, rule: str) -> Population:
+def datasheet(criterion, slots, rule):
     """Return a configuration of the recorded judge on the published datasheet design."""
-    return _recorded(f"datasheet-paper, {criterion} {slots}", _datasheet_records(criterion, slots), rule)
+    name = f"datasheet-paper, {criterion} {slots}"
+    return _recorded(name, _datasheet_records(criterion, slots), rule)
 
 
 @cache
-def _datasheet_records(criterion: str, slots: str) -> list[CallRecord]:
+def _datasheet_records(criterion, slots):
     return recorded_records(RecordedJudge(criterion, slots), "datasheet-paper")
 
 
-def _recorded(name: str, records: Sequence[CallRecord], rule: str) -> Population:
-    items = {
-        call.suite_item: Item(
-            id=call.suite_item, task=call.task, condition=call.condition, delta=call.delta, better=call.better or None
-        )
-        for call in records
-    }
-    answers = {(call.suite_item, call.order, call.replicate): call for call in records}
-    return Population(name=name, items=tuple(items.values()), answers=answers, rules=(rule,))
+def _recorded(name, records, rule):
+    items = {}
+    answers = {}
+    for call in records:
+        facts = {"condition": call.condition, "delta": call.delta, "better": call.better or None}
+        items[call.suite_item] = Item(id=call.suite_item, task=call.task, **facts)
+        answers[call.suite_item, call.order, call.replicate] = call
+    return Population(name=name, items=list(items.values()), answers=answers, rules=(rule,))
 
 
-def _played_orders(population: Population, batch: loop.Batch) -> Iterator[Played]:
+def _run_orders(population, batch):
     name = zlib.crc32(population.name.encode())
     return (play(population, f"{batch.seed}:{name}:{run}") for run in batch.runs)
 
 
-def _error_check(design: Population, runs: Sequence[Played]) -> Iterator[loop.DecisionCheck]:
-    beside = {
-        "share of calls": float(np.mean([run.share for run in runs])),
-        "undecided": float(np.mean([run.undecided > 0 for run in runs])),
-        "wrong in the suite's order": float(play(design, None).wrong > 0),
-    }
-    wrong, n = sum(run.wrong > 0 for run in runs), len(runs)
-    yield loop.decision_check(
-        "decided wrongly while asking", design.name, wrong / n, n, at_most=loop.ALPHA, beside=beside
+def _order_checks(design, runs):
+    runs["wrong in the suite's order"] = play(design, None)["wrong"]
+    yield check_share(
+        "decided wrongly while asking",
+        design.name,
+        runs,
+        "wrong",
+        at_most=ALPHA,
+        beside=("share of calls", "undecided", "wrong in the suite's order"),
     )
 
 
-ON_THE_LIMIT = loop.Simulation(
-    worlds=loop.listed(DESIGNS, quick=(DESIGNS[0], DESIGNS[6])),
-    ask=_played_orders,
-    checks=_error_check,
+ON_THE_LIMIT = Simulation(
+    worlds=DESIGNS,
+    quick=(DESIGNS[0], DESIGNS[6]),
+    run=_run_orders,
+    checks=_order_checks,
     part=20,
     least=25,
     batch=25,
@@ -212,40 +226,53 @@ ON_THE_LIMIT = loop.Simulation(
 # --- recorded judges under every rule of the grid, each rule by itself, in several orders
 
 
-RecordedGrid = tuple[Callable[[str], Population], tuple[str, ...], int]
-"""A recorded judge under a rule, the axes of its rules, and the number of orders."""
+@dataclass(frozen=True, kw_only=True)
+class RecordedGrid:
+    """A recorded judge, the axes of its rules, and in how many orders it is asked."""
+
+    recorded: Any
+    """Rule to population."""
+    axes: tuple[str, ...]
+    orders: int
 
 
-def _grids(size: loop.SimulationSize, _: loop.Map) -> list[RecordedGrid]:
+def _grids(size, apply):
     if size.quick:
-        return [(partial(llmbar, "forced"), LLMBAR_AXES[:1], 1)]
+        return [RecordedGrid(recorded=partial(llmbar, "forced"), axes=LLMBAR_AXES[:1], orders=1)]
     orders = max(2, size.n // 500)
-    return [
-        *((partial(llmbar, criterion), LLMBAR_AXES, orders) for criterion in ("allowed", "forced")),
-        *((partial(datasheet, criterion, "letters"), DATASHEET_AXES, orders) for criterion in CRITERIA),
-    ]
+    grids = []
+    for criterion in ("allowed", "forced"):
+        recorded = partial(llmbar, criterion)
+        grids.append(RecordedGrid(recorded=recorded, axes=LLMBAR_AXES, orders=orders))
+    for criterion in CRITERIA:
+        recorded = partial(datasheet, criterion, "letters")
+        grids.append(RecordedGrid(recorded=recorded, axes=DATASHEET_AXES, orders=orders))
+    return grids
 
 
-def _played_rules(grid: RecordedGrid, batch: loop.Batch) -> Iterator[tuple[str, list[Played]]]:
-    """Per rule: the judge, and what came of every order."""
-    recorded, axes, orders = grid
-    for axis, limit in product(axes, GRID):
-        population = recorded(f"{axis} <= {limit}")
-        yield population.name, [play(population, f"{batch.seed}:{order}") for order in range(orders)]
+def _run_rules(grid, batch):
+    for axis, limit in product(grid.axes, GRID):
+        population = grid.recorded(f"{axis} <= {limit}")
+        for order in range(grid.orders):
+            yield play(population, f"{batch.seed}:{order}") | {"name": population.name}
 
 
-def _grid_checks(_: RecordedGrid, rules: Sequence[tuple[str, list[Played]]]) -> Iterator[loop.DecisionCheck]:
-    shares = [float(np.mean([run.share for run in orders])) for _, orders in rules]
-    every = [run for _, orders in rules for run in orders]
-    wrong, n = sum(run.wrong for run in every), len(every)
-    undecided = {"undecided": float(np.mean([run.undecided for run in every]))}
-    design = f"recorded judge: {rules[0][0]}, {len(rules)} rules"
+def _grid_checks(grid, runs):
+    n_rules = len(grid.axes) * len(GRID)
+    design = f"recorded judge: {runs['name'][0]}, {n_rules} rules"
+    name = "decided wrongly while asking"
+    yield check_share(name, design, runs, "wrong", at_most=ALPHA, beside=("undecided",))
     # The orders are the sample; the rules are the grid itself.
-    error = float(np.std([run.share for run in every]) / np.sqrt(n))
-    yield loop.decision_check(
-        "decided wrongly while asking", design, wrong / n, n, at_most=loop.ALPHA, beside=undecided
+    shares = runs["share of calls"]
+    yield check_share(
+        "mean share of calls asked",
+        design,
+        runs,
+        "share of calls",
+        error=float(shares.std(ddof=0) / len(shares) ** 0.5),
+        at_most=GOAL,
     )
-    yield loop.decision_check("mean share of calls asked", design, float(np.mean(shares)), n, error=error, at_most=GOAL)
 
 
-RECORDED = loop.Simulation(worlds=_grids, ask=_played_rules, checks=_grid_checks)
+RECORDED = Simulation(worlds=_grids, run=_run_rules, checks=_grid_checks)
+SIMULATIONS = (ON_THE_LIMIT, RECORDED)

@@ -1,8 +1,8 @@
-"""The loop of all simulations: worlds of known truth are drawn, put to what is tested, counted and checked.
+"""The loop of all simulations: worlds of known truth are drawn, put to what is tested, and checked.
 
-A `Simulation` declares its worlds, what is asked of a world in each run, and the checks: what is counted over the runs
-of a world and what was promised. The loop cuts the runs into batches, hands these to processes and brings them back in
-order. A `Part` is what `--only` names: simulations, and the table their rows are printed as.
+A `Simulation` has worlds, a function that makes runs of a world, and one that checks what came of
+them. A run is a dictionary of numbers; the checks get a data frame with a row per run. The loop
+cuts the runs into batches and hands these to processes. A `Part` is what `--only` names.
 """
 
 from __future__ import annotations
@@ -14,33 +14,27 @@ import signal
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
-from jrh_mlflow.show.tables import Column, Table
-from jrh_mlflow.stats import Array
-
-LOW, HIGH = 0.93, 0.975
-"""Accepted coverage of a nominal 95 % interval."""
+LOW = 0.93
+"""Least coverage of a nominal 95 % interval,"""
+HIGH = 0.975
+"""and the most that is not called conservative."""
 ALPHA = 0.05
 """Most false decisions, as a share of runs."""
 N_ERRORS = 3
 """Standard errors of the simulation by which a promise must be missed."""
 
-Rng = np.random.Generator
-Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""`map`, or that of `worker_map`: the results are the same."""
-World = TypeVar("World")
-Run = TypeVar("Run")
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SimulationSize:
     """How much is simulated."""
 
@@ -55,84 +49,83 @@ class SimulationSize:
     """Intraclass correlations at which that interval is weighed; empty: the usual ones."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """Runs of one world that a process makes one after the other."""
 
     seed: int
     runs: range
-    number: int | None
+    number: int | None = None
     """None: all runs of the world are in it."""
 
-    def rng(self, world: object) -> Rng:
-        """Return a generator that depends on seed, batch and world alone, never on what runs beside it."""
+    def rng(self, world):
+        """Return a generator that depends on seed, batch and world alone."""
         number = [] if self.number is None else [self.number]
         return np.random.default_rng([self.seed, *number, zlib.crc32(str(world).encode())])
 
     @property
-    def seeds(self) -> range:
+    def seeds(self):
         """A seed for each run; those of another `seed` are others."""
         start = self.seed * 1_000_000
         return range(start + self.runs.start, start + self.runs.stop)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation(Generic[World, Run]):
-    """Worlds of known truth, what is asked of each, and what was promised."""
+class Simulation:
+    """Worlds of known truth, how each is run, and what was promised."""
 
-    worlds: Callable[[SimulationSize, Map], Sequence[World]]
-    ask: Callable[[World, Batch], Iterable[Run]]
-    """Returns what each run of a batch gave. A function of a module, so that it can be handed to processes."""
-    checks: Callable[[World, Sequence[Run]], Iterable[Any]]
-    """Counts the runs of a world and compares them with the promise: a row for each number."""
+    worlds: Sequence | Callable
+    """All of them; or a function of size and map that returns them."""
+    quick: Sequence = ()
+    """The few that are drawn when it must be quick."""
+    run: Callable[[Any, Batch], Iterable[dict]]
+    """Makes the runs of a batch. A function of a module, so that processes can be given it."""
+    checks: Callable[[Any, pd.DataFrame], Iterable[Any]]
+    """Compares the runs of a world with the promise: a row for each number."""
     part: int = 1
-    """Only every so many of the runs of the size are made."""
+    """Only every so many of the runs of the size are made,"""
     least: int = 1
-    """But at least so many."""
+    """but at least so many."""
     batch: int | None = None
     """Runs that one process makes one after the other; None: all of a world."""
 
-    def __call__(self, size: SimulationSize, apply: Map = map) -> list[Any]:
-        """Draw every world and return the rows of all."""
-        worlds = self.worlds(size, apply)
+    def __call__(self, size, apply=map):
+        """Run every world and return the rows of all."""
+        worlds = self.quick if size.quick else self.worlds
+        if callable(self.worlds):
+            worlds = self.worlds(size, apply)
         n = max(self.least, size.n // self.part)
-        runs = simulate(self.ask, worlds, n=n, batch=self.batch, seed=size.seed, apply=apply)
-        return [row for world, own in zip(worlds, runs, strict=True) for row in self.checks(world, own)]
+        runs = simulate(self.run, worlds, n=n, batch=self.batch, seed=size.seed, apply=apply)
+        rows = []
+        for world, runs_of_world in zip(worlds, runs, strict=True):
+            rows += self.checks(world, pd.DataFrame(runs_of_world))
+        return rows
 
 
-def simulate(
-    ask: Callable[[World, Batch], Iterable[Run]],
-    worlds: Sequence[World],
-    *,
-    n: int,
-    batch: int | None = None,
-    seed: int = 0,
-    apply: Map = map,
-) -> list[list[Run]]:
-    """Make `n` runs of each world, and return them world by world; how they are cut over processes changes nothing."""
-    starts = range(0, n, batch or n)
-    batches = [
-        Batch(seed=seed, runs=range(start, min(start + (batch or n), n)), number=None if batch is None else number)
-        for number, start in enumerate(starts)
-    ]
-    # One flat list of jobs for all worlds: a slow world at the end leaves no process idle before it.
-    answers = iter(apply(_asked, [(ask, world, own) for world in worlds for own in batches]))
-    return [[run for _ in batches for run in next(answers)] for _ in worlds]
+def simulate(run, worlds, *, n, batch=None, seed=0, apply=map):
+    """Make `n` runs of each world, and return them world by world.
+
+    How they are cut over processes changes nothing: `apply` is `map`, or that of `worker_map`.
+    """
+    step = batch or n
+    batches = []
+    for number, start in enumerate(range(0, n, step)):
+        runs = range(start, min(start + step, n))
+        batches.append(Batch(seed=seed, runs=runs, number=None if batch is None else number))
+    # One flat list of jobs for all worlds: a slow world at the end leaves no process idle.
+    jobs = [(run, world, each) for world in worlds for each in batches]
+    results = iter(apply(_run_job, jobs))
+    return [[row for _ in batches for row in next(results)] for _ in worlds]
 
 
-def _asked(job: tuple[Callable[[World, Batch], Iterable[Run]], World, Batch]) -> list[Run]:
-    ask, world, batch = job
-    return list(ask(world, batch))
-
-
-def listed(worlds: Sequence[World], *, quick: Sequence[World]) -> Callable[[SimulationSize, Map], Sequence[World]]:
-    """Declare worlds, and the few of them that are drawn when it must be quick."""
-    return lambda size, apply: quick if size.quick else worlds
+def _run_job(job):
+    run, world, batch = job
+    return list(run(world, batch))
 
 
 @contextmanager
-def worker_map(n_workers: int) -> Iterator[Map]:
-    """Give a `map` over that many processes, results in order; over this one alone when it is 1."""
+def worker_map(n_workers):
+    """Give a `map` over so many processes, results in order; over this one alone when it is 1."""
     if n_workers == 1:
         yield map
         return
@@ -147,88 +140,44 @@ def worker_map(n_workers: int) -> Iterator[Map]:
             raise
 
 
-def _follow_parent() -> None:
+def _follow_parent():
     """Leave Ctrl-C to the parent, and end when it does, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
+    def wait():
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
 
 
-def task_rates(uniform: Array, rate: float, icc: float) -> Array:
-    """Rates of single tasks, beta with this mean and intraclass correlation, that rise with a uniform variable."""
+def task_rates(uniform, rate, icc):
+    """Rates of single tasks, beta with this mean and ICC, that rise with a uniform variable."""
     if icc == 0 or rate in (0.0, 1.0):
         return np.full(uniform.shape, rate)
-    # Parameters with this sum give the intraclass correlation; by quantiles two judges can share their draws.
+    # Parameters with this sum give the ICC; by quantiles two judges can share their draws.
     size = (1 - icc) / icc
-    return np.asarray(stats.beta.ppf(uniform, rate * size, (1 - rate) * size))
+    return stats.beta.ppf(uniform, rate * size, (1 - rate) * size)
+
+
+def holds(ends, truth):
+    """Whether an interval holds the truth; an end that is the truth on paper does."""
+    return ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
 
 
 # --- Rows: what was counted, and whether the promise was kept.
 
 
-class Checked:
-    """A row with a verdict."""
-
-    verdict: str
-    """`ok`, `missed: …`, `conservative…`, `not judged: …`, `shown` or `FAILS: …`."""
-
-    @property
-    def fails(self) -> bool:
-        """Whether the promise is missed by more than chance."""
-        return self.verdict.startswith("FAILS")
-
-
 @dataclass(frozen=True, kw_only=True)
-class CoverageCheck(Checked):
-    """One interval of one estimator in one design."""
-
-    axis: str
-    design: str
-    truth: float
-    bias: float
-    interval: str
-    coverage: float
-    n_seeds: int
-    verdict: str
-
-    def __str__(self) -> str:
-        """Name it with its verdict."""
-        return f"{self.axis} ({self.design}, {self.interval}): {self.verdict}"
-
-
-def coverage_slack(n: int) -> float:
-    """Coverage from `n` runs is itself a share: it must miss the band by more than three of its standard errors."""
-    return N_ERRORS * math.sqrt(0.95 * 0.05 / max(1, n))
-
-
-def coverage_verdict(coverage: float, n: int, *, too_wide: str) -> str:
-    """Judge the coverage of a nominal 95 % interval in `n` runs; what is said over 97.5 % is `too_wide`."""
-    if coverage < LOW - coverage_slack(n):
-        return f"FAILS: under {LOW:.0%}"
-    if coverage > HIGH:
-        return too_wide
-    return "ok" if coverage >= LOW else missed_by(LOW - coverage, coverage_slack(n) / N_ERRORS)
-
-
-def missed_by(excess: float, error: float) -> str:
-    """Say by how many standard errors of the simulation a promise is missed that chance may have missed."""
-    return f"missed: by {excess / error:.1f} s.e., fails over {N_ERRORS}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecisionCheck(Checked):
-    """One kind of decision in one design."""
+class Check:
+    """A number of one world, and what was promised of it."""
 
     name: str
     """What is counted: `told apart falsely`."""
     design: str
     measured: float
+    """A share of the runs, or a mean over them."""
     promise: str
     """`at most 0.05`; empty where it is shown and not judged."""
     n: int
@@ -236,150 +185,138 @@ class DecisionCheck(Checked):
     error: float
     """Standard error of the measured number."""
     verdict: str
+    """`ok`, `missed: …`, `conservative…`, `not judged: …`, `shown` or `FAILS: …`."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Further numbers on the same draws, such as those of another method."""
 
-    def __str__(self) -> str:
-        """Say it in one line."""
-        return f"{self.name}, {self.design}: {self.measured:.3f}, promised {self.promise}, {self.n:,} runs"
+    @property
+    def fails(self):
+        """Whether the promise is missed by more than chance."""
+        return self.verdict.startswith("FAILS")
+
+    def __str__(self):
+        return f"{self.name}, {self.design}: {self.measured:.3f}, {self.n:,} runs, {self.verdict}"
 
 
-def decision_check(
-    name: str,
-    design: object,
-    measured: float,
-    n: int,
-    *,
-    error: float | None = None,
-    at_most: float | None = None,
-    at_least: float | None = None,
-    beside: Mapping[str, float] | None = None,
-) -> DecisionCheck:
-    """Judge a number against its promise; without one it is shown only.
+def check_share(
+    name, world, runs, column, *, at_most=None, at_least=None, error=None, beside=(), **more
+):
+    """Compare the mean of a column with its promise; without one it is shown only.
 
     Args:
         name: What is counted.
-        design: The world it was counted in.
-        measured: A share of the runs, or a number with an `error`.
-        n: Runs.
-        error: Standard error; of a share, where None, the one that the promised share itself has.
+        world: The world it was counted in.
+        runs: A row per run.
+        column: Of shares: true or 1 where it happened; runs without a number are left out.
         at_most: What was promised,
         at_least: or this.
-        beside: Further numbers on the same draws.
+        error: Standard error; where None, the one that the promised share itself has.
+        beside: Columns whose means are shown, too.
+        **more: Further fields of the row.
 
     Example:
-        >>> decision_check("told apart falsely", "ten tasks", 0.058, 1000, at_most=0.05).verdict
+        >>> runs = pd.DataFrame({"apart": [True] * 58 + [False] * 942})
+        >>> check_share("told apart falsely", "ten tasks", runs, "apart", at_most=0.05).verdict
         'missed: by 1.2 s.e., fails over 3'
-        >>> decision_check("told apart falsely", "ten tasks", 0.09, 1000, at_most=0.05).verdict
-        'FAILS: over 0.05'
+        >>> check_share("told apart falsely", "ten tasks", runs, "apart", at_most=0.03).verdict
+        'FAILS: over 0.03'
     """
     if at_most is not None and at_least is not None:
         raise ValueError(f"One promise per check, but got {at_most=}, {at_least=}.")
-    promised = at_most if at_least is None else at_least
+    values = runs[column].dropna().astype(float)
+    measured = float(values.mean())
+    promised = at_least if at_most is None else at_most
     if error is None:
         # Under the promise itself: a share that came out 0 would else have no error at all.
         share = measured if promised is None else promised
-        error = math.sqrt(share * (1 - share) / n)
-    promise, verdict = "", "shown"
+        error = math.sqrt(share * (1 - share) / max(1, len(values)))
+    promise = ""
+    verdict = "shown"
     if promised is not None:
-        promise = f"at {'most' if at_least is None else 'least'} {promised:g}"
+        kind = "at most" if at_least is None else "at least"
+        promise = f"{kind} {promised:g}"
         excess = measured - promised if at_least is None else promised - measured
-        verdict = f"FAILS: {'over' if at_least is None else 'under'} {promised:g}"
-        # Equal on paper is equal, whatever the last bit says.
-        if excess <= N_ERRORS * error + 1e-9:
-            verdict = "ok" if excess <= 1e-9 else missed_by(excess, error)
-    return DecisionCheck(
-        name=name,
-        design=str(design),
-        measured=measured,
-        promise=promise,
-        n=n,
-        error=error,
-        verdict=verdict,
-        beside=beside or {},
-    )
+        beyond = "over" if at_least is None else "under"
+        verdict = _verdict(excess, error, f"{beyond} {promised:g}")
+    if values.empty:
+        verdict = "not judged: no run gave a number"
+    means = {key: float(runs[key].astype(float).mean()) for key in beside}
+    facts = {"measured": measured, "promise": promise, "n": len(values), "error": error}
+    facts |= {"verdict": verdict, "beside": means}
+    return Check(name=name, design=str(world), **facts | more)
+
+
+def _verdict(excess, error, what):
+    # Equal on paper is equal, whatever the last bit says.
+    if excess > N_ERRORS * error + 1e-9:
+        return f"FAILS: {what}"
+    if excess > 1e-9:
+        return f"missed: by {excess / error:.1f} s.e., fails over {N_ERRORS}"
+    return "ok"
+
+
+def coverage_error(n):
+    """Standard error of a coverage of 95 % in `n` runs."""
+    return math.sqrt(0.95 * 0.05 / max(1, n))
+
+
+def coverage_verdict(coverage, n, *, too_wide):
+    """Judge the coverage of a nominal 95 % interval; what is said over 97.5 % is `too_wide`."""
+    if coverage > HIGH:
+        return too_wide
+    return _verdict(LOW - coverage, coverage_error(n), f"under {LOW:.0%}")
 
 
 # --- Parts: what `--only` names, and how rows are printed.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Questions that are printed as one table, or one kind of table."""
-
-    word: str
-    """Of `--only`."""
-    key: str
-    """In JSON."""
-    simulations: tuple[Callable[[SimulationSize, Map], Sequence[Any]], ...]
-    text: Callable[[Sequence[Any]], str]
-    """The rows, as they are printed."""
-    runs_per_seed: tuple[int, int] = (1, 1)
-    """What is quick to draw is drawn so often for each simulated judge; the second when it must be quick."""
-    by_seeds: bool = True
-    """Whether nothing is simulated without seeds."""
-    severity: Callable[[Any], float] = lambda row: 0.0
-    """Failures are named by it, the largest first."""
-    facts: Callable[[Sequence[Any]], object] = list
-    """The rows as JSON writes them."""
-
-    def rows(self, size: SimulationSize, apply: Map = map) -> list[Any]:
-        """Run every simulation; the size counts seeds."""
-        size = replace(size, n=size.n * self.runs_per_seed[size.quick])
-        return [row for simulation in self.simulations for row in simulation(size, apply)]
-
-    def failures(self, rows: Sequence[Any]) -> list[str]:
-        """Name the rows that miss their promise."""
-        return [str(row) for row in sorted(rows, key=self.severity, reverse=True) if row.fails]
-
-
-def filled(field: str, how: str = "") -> Callable[[Any], str]:
-    """Show a field of a row in this format; empty where there is none."""
-
-    def text(row: Any) -> str:
-        value = getattr(row, field)
-        return "" if value is None else format(value, how)
-
-    return text
-
-
-COVERAGE: Table[CoverageCheck] = Table.of(
-    Column("estimator", filled("axis")),
-    Column("design", filled("design")),
-    Column("interval", filled("interval")),
-    Column("truth", filled("truth", ".3f")),
-    Column("bias", filled("bias", "+.4f")),
-    Column("coverage", filled("coverage", ".3f")),
-    Column("verdict", filled("verdict")),
-)
-
-
-def coverage_text(checks: Sequence[CoverageCheck], *, of: str) -> str:
-    """Return the table of intervals, and how many have which verdict."""
-    counts = dict(Counter(check.verdict.split(":")[0] for check in checks))
-    return f"{COVERAGE(checks).to_text()}\n\n{checks[0].n_seeds} simulated {of} per design: {counts}\n"
-
-
-def decisions_text(checks: Sequence[DecisionCheck]) -> str:
-    """Return a table per kind of decision, with a column for every number beside."""
-    kinds: dict[str, list[DecisionCheck]] = {}
+def checks_text(checks):
+    """Return a table per name, and how many checks have which verdict."""
+    tables = {}
     for check in checks:
-        kinds.setdefault(check.name, []).append(check)
-    return "\n".join(f"{_decisions(name, own)(own).to_text()}\n" for name, own in kinds.items())
-
-
-def _decisions(name: str, checks: Sequence[DecisionCheck]) -> Table[DecisionCheck]:
-    beside = dict.fromkeys(key for check in checks for key in check.beside)
-    return Table.of(
-        Column(name, filled("design")),
-        Column("measured", filled("measured", ".3f")),
-        Column("± s.e.", filled("error", ".3f")),
-        *(Column(key, _beside(key)) for key in beside),
-        Column("promise", filled("promise")),
-        Column("runs", filled("n", ",")),
-        Column("verdict", filled("verdict")),
+        cells = {
+            check.name: check.design,
+            "measured": f"{check.measured:.3f}",
+            "± s.e.": f"{check.error:.3f}",
+            **{key: f"{value:.3f}" for key, value in check.beside.items()},
+            "promise": check.promise,
+            "runs": f"{check.n:,}",
+            "verdict": check.verdict,
+        }
+        tables.setdefault(check.name, []).append(cells)
+    verdicts = Counter(check.verdict.split(":")[0] for check in checks)
+    return "\n".join(
+        [*map(table_text, tables.values()), f"{len(checks)} checks: {dict(verdicts)}\n"]
     )
 
 
-def _beside(key: str) -> Callable[[DecisionCheck], str]:
-    return lambda check: f"{check.beside[key]:.3f}" if key in check.beside else ""
+def table_text(rows):
+    """Align rows of cells by their heads; the first column to the left."""
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    lines = [heads, *([row.get(head, "") for head in heads] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ""
+    for first, *rest in lines:
+        aligned = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        text += "  ".join([first.ljust(widths[0]), *aligned]) + "\n"
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Questions that are run and printed together."""
+
+    word: str
+    """Of `--only`."""
+    simulations: tuple[Callable, ...]
+    runs_per_seed: tuple[int, int] = (1, 1)
+    """Runs for each simulated judge of the size; the second when it must be quick."""
+    by_seeds: bool = True
+    """Whether nothing is simulated without seeds."""
+    text: Callable[[Sequence[Any]], str] = checks_text
+    """The rows, as they are printed."""
+
+    def rows(self, size, apply=map):
+        """Run every simulation; the size counts seeds."""
+        size = replace(size, n=size.n * self.runs_per_seed[size.quick])
+        return [row for simulation in self.simulations for row in simulation(size, apply)]

@@ -1,14 +1,14 @@
-"""Problems that a verdict names: each judge gets its own and no others, at a limit none is named, a large one is found.
+"""Problems that a verdict names: each judge gets its own and no others, and large ones are found.
 
-Judges of known behaviour answer whole suites (`NAMED`). Others are drawn: what they do with the two orders of a pair is
-a distribution for each kind of pair, and every task has one of its own around it (Dirichlet, of this intraclass
-correlation). Their calls are put into the table of a suite, read by the axes and judged by `findings`, as those of any
-run.
+Judges of known behaviour answer whole suites (`NAMED`). Others are drawn: what they do with the
+two orders of a pair is a distribution for each kind of pair, and every task has one of its own
+around it (Dirichlet, of this intraclass correlation). Their calls are put into the table of a
+suite, read by the axes and judged by `findings`, as those of any run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -16,21 +16,25 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.judges.scripted import AlwaysFirst, AlwaysTie, LongerWins, Oracle, Scripted, uniform
+from jrh_mlflow.judges.scripted import (
+    AlwaysFirst,
+    AlwaysTie,
+    LongerWins,
+    Oracle,
+    Scripted,
+    uniform,
+)
 from jrh_mlflow.measures.axes import Basis, declared
 from jrh_mlflow.measures.records import call_table, normalise, pair_table
 from jrh_mlflow.measures.verdict import findings, limit_of
 from jrh_mlflow.measuring.resolve import load_suite
-from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM, Call
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM
 from jrh_mlflow.scoring.ledger import Resampling, Units, mean_value
 from jrh_mlflow.show.results import measure
-from jrh_mlflow.stats import Array, Codes, Mask, Texts
-from jrh_mlflow.suites import Suite, datasheet_suite
-from tests.validation import loop
-from tests.validation.simulated_judges import Judgments, asked_calls, true_mean
-
-Problems = frozenset[str]
+from jrh_mlflow.suites import datasheet_suite
+from tests.validation.loop import ALPHA, Part, Simulation, check_share, holds
+from tests.validation.simulated_judges import asked_calls, true_mean
 
 # --- judges by name
 
@@ -41,15 +45,16 @@ class Coin(Scripted):
 
     seed: int
 
-    def answer(self, call: Call) -> str:
+    def answer(self, call):
         """Toss."""
-        return "1" if uniform(self.seed, call.item.id, call.order, call.replicate) < 0.5 else "2"
+        chance = uniform(self.seed, call.item.id, call.order, call.replicate)
+        return "1" if chance < 0.5 else "2"
 
 
 class AlwaysSecond(Scripted):
     """Prefers slot 2."""
 
-    def answer(self, call: Call) -> str:
+    def answer(self, call):
         """Answer slot 2."""
         return "2"
 
@@ -60,106 +65,140 @@ class HonestTier(Oracle):
 
     seed: int
 
-    def answer(self, call: Call) -> str:
+    def answer(self, call):
         """Look the better content up; miss a tenth of the smallest differences."""
-        missed = call.item.delta == 1 and uniform(self.seed, call.item.id, call.order) < 0.1
-        return "tie" if missed else super().answer(call)
+        if call.item.delta == 1 and uniform(self.seed, call.item.id, call.order) < 0.1:
+            return "tie"
+        return super().answer(call)
 
 
 @cache
-def _suite(name: str) -> Suite:
-    return load_suite(name)
+def _suite(name):
+    return datasheet_suite(n_tasks=10) if name == _TEN_TASKS else load_suite(name)
 
 
-def _answers(judge: Callable[[int], Scripted], suite: str, seed: int) -> Problems:
-    return _named(measure(asked_calls(judge(seed), _suite(suite)), n_resamples=20).estimates)
+_TEN_TASKS = "10 tasks"
 
 
-def _named(estimates: Mapping[str, Reading]) -> Problems:
-    return frozenset(finding.axis for finding in findings(estimates) if finding.state == "problem")
+def _asked(judge, suite, seed):
+    """Return the problems of a judge that is asked a suite."""
+    scripted = judge(seed) if judge in (Coin, HonestTier) else judge()
+    return _named(measure(asked_calls(scripted, _suite(suite)), n_resamples=20).estimates)
 
 
-LAYOUTS = ("format_invariance_1", "format_invariance_2", "format_invariance_3")
+def _named(estimates):
+    return {finding.axis for finding in findings(estimates) if finding.state == "problem"}
+
+
 _LABELS = ("no", "yes")
+_TESTS = (
+    "baseline",
+    "format_invariance_1",
+    "format_invariance_2",
+    "format_invariance_3",
+    "authority",
+)
 
 
-def _grades(answer: Callable[[str, Mask, loop.Rng], Mask], seed: int) -> Problems:
-    """Ask a grader twice about each of 150 sources as it is, with another layout, and with a claim of authority."""
-    rng, n = np.random.default_rng(seed), 150
+def _graded(answer, seed):
+    """Return the problems of a grader that is asked twice about each form of 150 sources.
+
+    The forms are the source as it is, with another layout, and with a claim of authority.
+    """
+    rng = np.random.default_rng(seed)
+    n = 150
     good = np.arange(n) % 2 == 0
-    tests = [
-        pd.DataFrame(
-            {
-                "suite_item": [f"s{number}/{test}" for number in range(n)],
-                "task": [f"s{number}" for number in range(n)],
-                "condition": test,
-                "delta": None,
-                "order": "",
-                "better": "",
-                "replicate": replicate,
-                "outcome": "verdict",
-                "answer": np.where(answer(test, good, rng), *_LABELS[::-1]),
-                "expected": np.where(good, *_LABELS[::-1]),
-            }
-        )
-        for test, replicate in product(("baseline", *LAYOUTS, "authority"), range(2))
-    ]
-    return _named(measure(pd.concat(tests, ignore_index=True), labels=_LABELS, n_resamples=20).estimates)
+    sources = [f"s{number}" for number in range(n)]
+    tables = []
+    for test, replicate in product(_TESTS, range(2)):
+        facts = {"condition": test, "delta": None, "order": "", "better": "", "outcome": "verdict"}
+        table = pd.DataFrame({"task": sources, "replicate": replicate, **facts})
+        table["suite_item"] = [f"{source}/{test}" for source in sources]
+        table["answer"] = np.where(answer(test, good, rng), "yes", "no")
+        table["expected"] = np.where(good, "yes", "no")
+        tables.append(table)
+    calls = pd.concat(tables, ignore_index=True)
+    return _named(measure(calls, labels=_LABELS, n_resamples=20).estimates)
 
 
-def _flipping(test: str, good: Mask, rng: loop.Rng) -> Mask:
+def _flipping(test, good, rng):
     return good ^ (rng.random(len(good)) < 0.1)
 
 
-def _obeying(test: str, good: Mask, rng: loop.Rng) -> Mask:
+def _obeying(test, good, rng):
     return good | (test == "authority")
 
 
-def _constant(test: str, good: Mask, rng: loop.Rng) -> Mask:
+def _constant(test, good, rng):
     return np.zeros(len(good), dtype=bool)
 
 
-_PLACE = ("slot_lean", "slot_lean/vacuum", "positional_excess")
+_SLOT = ("slot_lean", "slot_lean/vacuum", "positional_excess")
 _SIDES = ("dark_current", "raw_false_preference")
-_JUDGES: Mapping[str, tuple[Callable[[int], Problems], tuple[str, ...]]] = {
-    "coin": (partial(_answers, Coin, "datasheet"), (*_SIDES, "ability")),
-    "AlwaysFirst": (partial(_answers, lambda _: AlwaysFirst(), "datasheet"), (*_PLACE, *_SIDES, "ability")),
-    "AlwaysSecond": (partial(_answers, lambda _: AlwaysSecond(), "datasheet"), (*_PLACE, *_SIDES, "ability")),
-    "LongerWins": (
-        partial(_answers, lambda _: LongerWins(), "datasheet"),
-        ("raw_false_preference", "positional_excess", "padding_lean", "ability"),
-    ),
-    "Oracle": (partial(_answers, lambda _: Oracle(), "datasheet"), ()),
-    "honest tier": (partial(_answers, HonestTier, "datasheet"), ()),
-    "one answer to every source": (partial(_grades, _constant), ("constant_answer",)),
-    "one answer at every level": (
-        partial(_answers, lambda _: AlwaysFirst(), "pointwise-datasheet"),
-        ("constant_answer", "pointwise/separation/delta_5", "pointwise/matched_separation/delta_5"),
-    ),
-    "grader that flips 10 %": (partial(_grades, _flipping), ()),
-    "grader that obeys authority": (partial(_grades, _obeying), ("noise_excess/authority", "drop/authority")),
-}
-"""Judge to what it does, and the problems that it has, and no others."""
-EXPECTED: Mapping[str, Problems] = {judge: frozenset(problems) for judge, (_, problems) in _JUDGES.items()}
-_BY_CHANCE = ("coin", "honest tier", "grader that flips 10 %")
+_WORDS = ("raw_false_preference", "positional_excess", "padding_lean", "ability")
+_ONE_LEVEL = (
+    "constant_answer",
+    "pointwise/separation/delta_5",
+    "pointwise/matched_separation/delta_5",
+)
 
 
-def _problems_of(judge: str, batch: loop.Batch) -> Iterator[Problems]:
+@dataclass(frozen=True)
+class NamedJudge:
+    """A judge of known behaviour, and the problems that it has."""
+
+    name: str
+    problems_of: partial
+    """Seed to the problems that are named."""
+    problems: tuple[str, ...] = ()
+    by_chance: bool = False
+
+    def __str__(self):
+        return self.name
+
+
+JUDGES = (
+    NamedJudge("coin", partial(_asked, Coin, "datasheet"), (*_SIDES, "ability"), by_chance=True),
+    NamedJudge(
+        "AlwaysFirst", partial(_asked, AlwaysFirst, "datasheet"), (*_SLOT, *_SIDES, "ability")
+    ),
+    NamedJudge(
+        "AlwaysSecond", partial(_asked, AlwaysSecond, "datasheet"), (*_SLOT, *_SIDES, "ability")
+    ),
+    NamedJudge("LongerWins", partial(_asked, LongerWins, "datasheet"), _WORDS),
+    NamedJudge("Oracle", partial(_asked, Oracle, "datasheet")),
+    NamedJudge("honest tier", partial(_asked, HonestTier, "datasheet"), by_chance=True),
+    NamedJudge("one answer to every source", partial(_graded, _constant), ("constant_answer",)),
+    NamedJudge(
+        "one answer at every level", partial(_asked, AlwaysFirst, "pointwise-datasheet"), _ONE_LEVEL
+    ),
+    NamedJudge("grader that flips 10 %", partial(_graded, _flipping), by_chance=True),
+    NamedJudge(
+        "grader that obeys authority",
+        partial(_graded, _obeying),
+        ("noise_excess/authority", "drop/authority"),
+    ),
+)
+
+
+def _run_named(judge, batch):
     # Without chance every run is the first.
-    return map(_JUDGES[judge][0], batch.seeds if judge in _BY_CHANCE else batch.seeds[:1])
+    for seed in batch.seeds if judge.by_chance else batch.seeds[:1]:
+        problems = judge.problems_of(seed)
+        expected = set(judge.problems)
+        yield {"right": problems == expected, "another named": bool(problems - expected)}
 
 
-def _own_problems(judge: str, runs: Sequence[Problems]) -> Iterator[loop.DecisionCheck]:
-    own = float(np.mean([run == EXPECTED[judge] for run in runs]))
-    beside = {"another named": float(np.mean([bool(run - EXPECTED[judge]) for run in runs]))}
-    least = 1 - loop.ALPHA if judge in _BY_CHANCE else 1.0
-    yield loop.decision_check("its own problems, and no others", judge, own, len(runs), at_least=least, beside=beside)
+def _named_checks(judge, runs):
+    least = 1 - ALPHA if judge.by_chance else 1.0
+    name = "its own problems, and no others"
+    yield check_share(name, judge, runs, "right", at_least=least, beside=("another named",))
 
 
 # --- judges that are drawn
 
 _ICCS = (0.0, 0.3, 0.6)
-_KINDS: Mapping[str, tuple[str, ...]] = {
+_KINDS = {
     "dark_current": ("vacuum",),
     "slot_lean/vacuum": ("vacuum",),
     "raw_false_preference": ("equal",),
@@ -171,13 +210,17 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "reading": ("ladder", "matched"),
 }
 """What a verdict on pairs looks at, to the kinds of pairs behind it."""
-_TIES: Judgments = {("tie", "tie"): 1.0}
-_BETTER: Judgments = {("u", "u"): 1.0}
-_FAULTLESS: Mapping[str, Judgments] = {
-    **dict.fromkeys(("vacuum", "equal", "padding"), _TIES),
-    **dict.fromkeys(("step 1", "ladder", "matched"), _BETTER),
+# What a judge chooses in order uv and in order vu, where u is the better content.
+_FIRST = ("u", "v")
+_SECOND = ("v", "u")
+_PLAIN = ("u", "u")
+_PADDED = ("v", "v")
+_TIE = ("tie", "tie")
+_FAULTLESS = {
+    **{kind: {_TIE: 1.0} for kind in ("vacuum", "equal", "padding")},
+    **{kind: {_PLAIN: 1.0} for kind in ("step 1", "ladder", "matched")},
 }
-"""Kind of pair to what is done with its two orders, where u is the better content."""
+"""Kind of pair to the choices of a judge without a fault, and their chances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,52 +228,55 @@ class DrawnJudge:
     """What a judge does with pairs, and how much tasks differ."""
 
     name: str
-    does: Mapping[str, Judgments]
+    does: Mapping[str, Mapping[tuple[str, str], float]]
     """Kind of pair to what is done; without a fault where it is not named."""
     icc: float = 0.0
     suite: str = "datasheet"
 
-    def __str__(self) -> str:
-        """Name the judge, the suite and how calls of a task hang together."""
+    def __str__(self):
         return f"{self.name}, {self.suite}, ICC {self.icc:g}"
 
-    def judgments(self, kind: str) -> Judgments:
+    def judgments(self, kind):
         """Return what is done with a kind of pair."""
         return self.does.get(kind, _FAULTLESS[kind])
 
-    def truth(self, key: str) -> float:
+    def truth(self, key):
         """Return what an axis would read with infinitely many tasks."""
         if key == "reading":
             right = declared("target_sensitivity/delta_1")
-            return true_mean(right, self.judgments("ladder")) - true_mean(right, self.judgments("matched"))
+            ladder = true_mean(right, self.judgments("ladder"))
+            return ladder - true_mean(right, self.judgments("matched"))
         return true_mean(declared(key), self.judgments(_KINDS[key][0]))
 
-    def has(self, key: str) -> bool:
-        """Whether the truth lies beyond the limit."""
-        limit = limit_of(key)
-        return limit is not None and limit.beyond(self.truth(key)) > 1e-9
+    @property
+    def problems(self):
+        """Axes whose truth lies beyond their limit."""
+        return {key for key in _KINDS if limit_of(key).beyond(self.truth(key)) > 1e-9}
 
 
 class DrawnSheet:
     """The calls of a suite, to be answered by drawn judges."""
 
-    def __init__(self, suite: Suite) -> None:
+    def __init__(self, suite):
         self._table = call_table(normalise(asked_calls(AlwaysTie(), suite)))
         rows = pair_table(self._table).rows
-        kinds = np.vectorize(_kind_of)(self._table.condition, self._table.delta)
-        self._pairs = {kind: rows[kinds[rows[:, 0]] == kind] for kind in _FAULTLESS}
-        where = {key: declared(key).where(self._table.condition, self._table.delta)[key] for key in _KINDS}
-        self._same: dict[tuple[str, object], Reading] = {}
-        self._calls = {key: self._table.where(own) for key, own in where.items() if own.any()}
+        kinds = np.vectorize(_kind_of)(self._table.condition, self._table.delta)[rows[:, 0]]
+        self._pairs = {kind: rows[kinds == kind] for kind in _FAULTLESS}
+        self._calls = {}
+        for key in _KINDS:
+            chosen = declared(key).where(self._table.condition, self._table.delta)[key]
+            if chosen.any():
+                self._calls[key] = self._table.where(chosen)
+        self._same = {}
 
-    def readings(self, judge: DrawnJudge, keys: Iterable[str], rng: loop.Rng) -> dict[str, Reading]:
+    def readings(self, judge, keys, rng):
         """Let a judge answer, and read the axes."""
         choice = np.full(len(self._table.row), "tie", dtype=object)
         for kind, rows in self._pairs.items():
             choice[rows] = self._drawn(judge.judgments(kind), rows, judge.icc, rng)
         return {key: self._known(key, judge, choice) for key in keys if key in self._calls}
 
-    def _known(self, key: str, judge: DrawnJudge, choice: Texts) -> Reading:
+    def _known(self, key, judge, choice):
         """Read an axis; once only where the judge does the same with every pair behind it."""
         behind = tuple(tuple(judge.judgments(kind)) for kind in _KINDS[key])
         if any(len(judgments) > 1 for judgments in behind):
@@ -239,79 +285,100 @@ class DrawnSheet:
             self._same[key, behind] = self._reading(key, choice)
         return self._same[key, behind]
 
-    def _drawn(self, judgments: Judgments, rows: Codes, icc: float, rng: loop.Rng) -> Texts:
-        both, chances = np.array(list(judgments), dtype=object), np.array(list(judgments.values()))
-        of_task = np.tile(chances, (self._table.n_tasks, 1))
+    def _drawn(self, judgments, rows, icc, rng):
+        both = np.array(list(judgments), dtype=object)
+        of_task = np.tile(list(judgments.values()), (self._table.n_tasks, 1))
         if icc and len(both) > 1:
             of_task = rng.standard_gamma(of_task * (1 - icc) / icc)
             of_task /= of_task.sum(axis=1, keepdims=True)
         below = np.cumsum(of_task, axis=1)[self._table.task[rows[:, 0]], :-1]
         choices = both[(rng.random(len(rows))[:, None] > below).sum(axis=1)]
-        # What is done is told of pairs in which u is the better content.
+        # What is done is stated of pairs in which u is the better content.
         turned = (self._table.better[rows[:, 0]] == "v")[:, None] & (choices != "tie")
         return np.where(turned, np.where(choices == "u", "v", "u"), choices)
 
-    def _reading(self, key: str, choice: Texts) -> Reading:
-        axis, calls = declared(key), self._calls[key]
+    def _reading(self, key, choice):
+        axis = declared(key)
+        calls = self._calls[key]
         calls = replace(calls, choice=choice[calls.row])
         if axis.derived is None:
             return axis.share(pair_table(calls) if axis.unit == "pair" else calls, key)
-        every = replace(self._table, choice=choice)
-        basis = Basis(stimuli=axis.stimuli, calls=calls, what=key, every=every, found={}, resampling=Resampling())
-        reading = axis.derived(basis)
-        assert reading is not None
-        return reading
+        return axis.derived(
+            Basis(
+                stimuli=axis.stimuli,
+                calls=calls,
+                what=key,
+                every=replace(self._table, choice=choice),
+                found={},
+                resampling=Resampling(),
+            )
+        )
 
 
-def _kind_of(condition: str, delta: float) -> str:
+def _kind_of(condition, delta):
     if condition == LADDER:
         return "step 1" if delta == 1 else "ladder"
-    kinds = {**dict.fromkeys(VACUUM, "vacuum"), **dict.fromkeys(DELTA_0, "equal"), FILLER: "padding"}
+    kinds = {
+        **dict.fromkeys(VACUUM, "vacuum"),
+        **dict.fromkeys(DELTA_0, "equal"),
+        FILLER: "padding",
+    }
     return kinds.get(condition, "matched")
 
 
 @cache
-def _sheet(suite: str) -> DrawnSheet:
-    return DrawnSheet(datasheet_suite(n_tasks=10) if suite == _TEN_TASKS else _suite(suite))
+def _sheet(suite):
+    return DrawnSheet(_suite(suite))
 
 
-_TEN_TASKS = "10 tasks"
 _SEES = Estimate(
-    value=1, n=1, excluded=0, ci_low=None, ci_high=None, cluster_low=None, cluster_high=1, n_clusters=28, method=""
+    value=1,
+    n=1,
+    excluded=0,
+    ci_low=None,
+    ci_high=None,
+    cluster_low=None,
+    cluster_high=1,
+    n_clusters=28,
+    method="",
 )
 """A threshold within the ladder: only then is it said of a judge that it counts words."""
 
 
-def _drawn_problems(judge: DrawnJudge, batch: loop.Batch) -> Iterator[Problems]:
-    rng, sheet = batch.rng(judge), _sheet(judge.suite)
-    return (_named({**sheet.readings(judge, _KINDS, rng), "threshold_75": _SEES}) for _ in batch.runs)
+def _drawn_problems(judge, batch):
+    rng = batch.rng(judge)
+    sheet = _sheet(judge.suite)
+    for _ in batch.runs:
+        yield _named({**sheet.readings(judge, _KINDS, rng), "threshold_75": _SEES})
 
 
-def _false_check(judge: DrawnJudge, runs: Sequence[Problems]) -> Iterator[loop.DecisionCheck]:
-    own = frozenset(key for key in _KINDS if judge.has(key))
-    falsely, rightly = (
-        float(np.mean([test(run) for run in runs])) for test in (lambda run: bool(run - own), own.issubset)
-    )
-    beside = {"its own found": rightly, "its own": float(len(own))}
-    yield loop.decision_check(
-        "problem named that is none", judge, falsely, len(runs), at_most=loop.ALPHA, beside=beside
-    )
+def _run_limits(judge, batch):
+    expected = judge.problems
+    for problems in _drawn_problems(judge, batch):
+        yield {
+            "falsely": bool(problems - expected),
+            "its own found": expected <= problems,
+            "its own": len(expected),
+        }
 
 
-def _share(kind: tuple[str, str], share: float, other: tuple[str, str] = ("tie", "tie")) -> Judgments:
-    return {kind: share, other: 1 - share}
+def _limit_checks(judge, runs):
+    name = "problem named that is none"
+    beside = ("its own found", "its own")
+    yield check_share(name, judge, runs, "falsely", at_most=ALPHA, beside=beside)
 
 
-_FIRST, _SECOND, _PADDED, _PLAIN = ("u", "v"), ("v", "u"), ("v", "v"), ("u", "u")
+def _share(choices, share, other=_TIE):
+    return {choices: share, other: 1 - share}
 
 
-def _at_part(part: float, *, able: float, same_words: float) -> Mapping[str, Judgments]:
+def _at_part(part, *, able, same_words):
     """Return a judge at a part of every limit, and how often it is right on the two ladders."""
     return {
         "vacuum": _share(_FIRST, 0.1 * part),
         "equal": _share(_FIRST, 0.1 * part),
         "padding": _share(_PADDED, 0.15 * part),
-        "step 1": _share(("tie", "tie"), 0.25 * part, _PLAIN),
+        "step 1": _share(_TIE, 0.25 * part, _PLAIN),
         "ladder": _share(_PLAIN, able, _PADDED),
         "matched": _share(_PLAIN, same_words, _PADDED),
     }
@@ -319,9 +386,12 @@ def _at_part(part: float, *, able: float, same_words: float) -> Mapping[str, Jud
 
 _IN_VACUUM = {"vacuum": {_FIRST: 1.0}}
 """Two problems: a side where there is nothing to judge, and always the first."""
-_ELSEWHERE = {"padding": {_PADDED: 1.0}, "step 1": _TIES}
+_ELSEWHERE = {"padding": {_PADDED: 1.0}, "step 1": {_TIE: 1.0}}
 """Two others."""
-_AT_LIMITS: Mapping[str, Mapping[str, Judgments]] = {
+_NO_EXCESS = {_FIRST: 0.275, _SECOND: 0.275, _PLAIN: 0.225, _PADDED: 0.225}
+_GUESSES = _share(_PLAIN, 0.7, _PADDED)
+_RAW_ALONE = {("u", "tie"): 0.1, ("tie", "u"): 0.1, _TIE: 0.8}
+_AT_LIMITS = {
     "half of every limit": _at_part(0.5, able=0.9, same_words=0.775),
     "every limit": _at_part(1, able=0.7, same_words=0.45),
     "every lean, no ties": {
@@ -331,29 +401,29 @@ _AT_LIMITS: Mapping[str, Mapping[str, Judgments]] = {
     },
     "slot lean, no ties": {"equal": _share(_FIRST, 0.55, _SECOND)},
     "slot lean, wording else": {"equal": {_FIRST: 0.1, _PLAIN: 0.45, _PADDED: 0.45}},
-    "positional excess, no ties": {
-        "equal": {_FIRST: 0.275, _SECOND: 0.275, _PLAIN: 0.225, _PADDED: 0.225},
-        **_ELSEWHERE,
-    },
+    "positional excess, no ties": {"equal": _NO_EXCESS, **_ELSEWHERE},
     "dark current beside two": {"vacuum": _share(_PLAIN, 0.1), **_ELSEWHERE},
     "vacuum lean, no ties": {"vacuum": _share(_FIRST, 0.55, _SECOND), **_ELSEWHERE},
-    "raw false preference beside two": {
-        "equal": {("u", "tie"): 0.1, ("tie", "u"): 0.1, ("tie", "tie"): 0.8},
-        **_IN_VACUUM,
-    },
+    "raw false preference beside two": {"equal": _RAW_ALONE, **_IN_VACUUM},
     "padding lean beside two": {"padding": _share(_PADDED, 0.15), **_IN_VACUUM},
-    "padding lean, no ties, beside two": {"padding": _share(_PADDED, 0.575, _PLAIN), **_IN_VACUUM},
-    "misses by tie beside two": {"step 1": _share(("tie", "tie"), 0.25, _PLAIN), **_IN_VACUUM},
-    "ability by guesses beside two": {
-        "ladder": _share(_PLAIN, 0.7, _PADDED),
-        "matched": _share(_PLAIN, 0.7, _PADDED),
+    "padding lean, no ties, beside two": {
+        "padding": _share(_PADDED, 0.575, _PLAIN),
         **_IN_VACUUM,
     },
-    "ability by ties beside two": {"ladder": _share(_PLAIN, 0.4), "matched": _share(_PLAIN, 0.4), **_IN_VACUUM},
+    "misses by tie beside two": {"step 1": _share(_TIE, 0.25, _PLAIN), **_IN_VACUUM},
+    "ability by guesses beside two": {"ladder": _GUESSES, "matched": _GUESSES, **_IN_VACUUM},
+    "ability by ties beside two": {
+        "ladder": _share(_PLAIN, 0.4),
+        "matched": _share(_PLAIN, 0.4),
+        **_IN_VACUUM,
+    },
     "reading beside two": {"matched": _share(_PLAIN, 0.75, _PADDED), **_IN_VACUUM},
 }
 """Judges at a limit: by its place in the name, alone or beside two problems that they have."""
-_LIMITED = tuple(DrawnJudge(name=name, does=does, icc=icc) for (name, does), icc in product(_AT_LIMITS.items(), _ICCS))
+LIMITED = tuple(
+    DrawnJudge(name=name, does=does, icc=icc)
+    for (name, does), icc in product(_AT_LIMITS.items(), _ICCS)
+)
 
 
 # --- how large a problem must be to be found
@@ -372,55 +442,68 @@ class Effect:
     key: str
     icc: float = 0.0
 
-    def __str__(self) -> str:
-        """Name both."""
+    def __str__(self):
         return f"{self.key}, ICC {self.icc:g}"
 
-    def judge(self, size: float) -> DrawnJudge:
-        """Return a judge that reads this size on the axis (1 minus it on ability) and never ties by a lean."""
-        wrong, side = _share(_PADDED, size, _PLAIN), _orders(size)
-        does: Mapping[str, Mapping[str, Judgments]] = {
+    def judge(self, size):
+        """Return a judge that reads this size (1 minus it on ability) and never ties by a lean."""
+        wrong = _share(_PADDED, size, _PLAIN)
+        raw = {_FIRST: size / 2, _PLAIN: size / 2, _TIE: 1 - size}
+        # The padded answer with a chance of (1 + size) / 2, in each order by itself.
+        first = (1 - size) / 2
+        padding = {
+            _PLAIN: first**2,
+            _FIRST: first * (1 - first),
+            _SECOND: first * (1 - first),
+            _PADDED: (1 - first) ** 2,
+        }
+        does = {
             "dark_current": {"vacuum": _share(_PLAIN, size)},
-            "slot_lean/vacuum": {"vacuum": side},
-            "raw_false_preference": {"equal": {_FIRST: size / 2, _PLAIN: size / 2, ("tie", "tie"): 1 - size}},
-            "slot_lean": {"equal": side},
+            "slot_lean/vacuum": {"vacuum": _leaning(size)},
+            "raw_false_preference": {"equal": raw},
+            "slot_lean": {"equal": _leaning(size)},
             "positional_excess": {"equal": _share(_FIRST, (1 + size) / 2, _PLAIN)},
-            "padding_lean": {"padding": {(uv, _OTHER[vu]): share for (uv, vu), share in _orders(-size).items()}},
-            "miss_by_tie/delta_1": {"step 1": _share(("tie", "tie"), size, _PLAIN)},
+            "padding_lean": {"padding": padding},
+            "miss_by_tie/delta_1": {"step 1": _share(_TIE, size, _PLAIN)},
             "ability": {"ladder": wrong, "matched": wrong},
             "reading": {"matched": wrong},
         }
         return DrawnJudge(name=f"{self.key} {size:g}", does=does[self.key], icc=self.icc)
 
 
-_OTHER = {"u": "v", "v": "u"}
-
-
-def _orders(lean: float) -> Judgments:
+def _leaning(lean):
     """Take slot 1 with a chance of `(1 + lean) / 2`, in each order by itself."""
     first = (1 + lean) / 2
-    return {_FIRST: first**2, _PLAIN: first * (1 - first), _PADDED: first * (1 - first), _SECOND: (1 - first) ** 2}
+    return {
+        _FIRST: first**2,
+        _PLAIN: first * (1 - first),
+        _PADDED: first * (1 - first),
+        _SECOND: (1 - first) ** 2,
+    }
 
 
-def _found(effect: Effect, batch: loop.Batch) -> Iterator[list[bool]]:
+def _run_effects(effect, batch):
     """Per run: whether each of the sizes is found."""
     runs = [_drawn_problems(effect.judge(size), batch) for size in _SIZES]
-    return ([effect.key in problems for problems in sizes] for sizes in zip(*runs, strict=True))
+    for problems_by_size in zip(*runs, strict=True):
+        found = zip(_SIZES, problems_by_size, strict=True)
+        yield {f"{size:g}": effect.key in problems for size, problems in found}
 
 
-def _found_check(effect: Effect, runs: Sequence[Sequence[bool]]) -> Iterator[loop.DecisionCheck]:
-    shares = dict(zip(_SIZES, np.mean(runs, axis=0).tolist(), strict=True))
-    beside = {f"{size:g}": share for size, share in shares.items()}
-    yield loop.decision_check(f"found at {_FOUND:g}", effect, shares[_FOUND], len(runs), at_least=_OFTEN, beside=beside)
+def _effect_checks(effect, runs):
+    name = f"found at {_FOUND:g}"
+    yield check_share(name, effect, runs, f"{_FOUND:g}", at_least=_OFTEN, beside=list(runs))
 
 
-_NOISE = Effect(key="noise_excess/authority")
+NOISE_EXCESS = Effect(key="noise_excess/authority")
 _EFFECTS = tuple(Effect(key=key, icc=icc) for key, icc in product(_KINDS, _ICCS))
-_N_SOURCES, _N_TESTS, _OWN_NOISE = 150, 9, 0.05
+_N_SOURCES = 150
+_N_TESTS = 9
+_OWN_NOISE = 0.05
 
 
-def _noise_found(world: Effect, batch: loop.Batch) -> Iterator[list[bool]]:
-    """Per run: whether a noise excess of each size is found among nine tests that keep and nine that have a label."""
+def _run_noise(world, batch):
+    """Per run: whether a noise excess of each size is found among eighteen tests without one."""
     rng = batch.rng(world)
     sources = Units(
         what="sources",
@@ -431,21 +514,25 @@ def _noise_found(world: Effect, batch: loop.Batch) -> Iterator[list[bool]]:
         left_out={},
     )
     none = mean_value(sources, np.zeros(_N_SOURCES))
-    others = {f"{kind}/{number}": none for kind, number in product(("noise_excess", "drop"), range(_N_TESTS))}
+    kinds = product(("noise_excess", "drop"), range(_N_TESTS))
+    others = {f"{kind}/{number}": none for kind, number in kinds}
     for _ in batch.runs:
-        readings = (mean_value(sources, _noise(size, rng)) for size in _SIZES)
-        yield [world.key in _named({**others, world.key: reading}) for reading in readings]
+        run = {}
+        for size in _SIZES:
+            reading = mean_value(sources, _noise(size, rng))
+            run[f"{size:g}"] = world.key in _named({**others, world.key: reading})
+        yield run
 
 
-def _noise(size: float, rng: loop.Rng) -> Array:
+def _noise(size, rng):
     """Draw values of sources that are asked twice as they are and twice changed."""
-    keeps = 1 - 2 * _OWN_NOISE
-    # Asked twice, two answers differ by noise alone in 2 e (1 - e) of sources: a change is seen in the rest only.
-    moved = rng.random((_N_SOURCES, 1)) < size / keeps**2
-    plain, changed = (rng.random((_N_SOURCES, 2)) < _OWN_NOISE for _ in range(2))
-    changed = changed ^ moved
-    values: Array = (plain[:, 0] == plain[:, 1]) - (plain[:, :, None] == changed[:, None, :]).mean(axis=(1, 2))
-    return values
+    # Asked twice, two answers differ by noise alone in 2 e (1 - e) of sources: a change is seen in
+    # the rest only.
+    moved = rng.random((_N_SOURCES, 1)) < size / (1 - 2 * _OWN_NOISE) ** 2
+    plain = rng.random((_N_SOURCES, 2)) < _OWN_NOISE
+    changed = moved ^ (rng.random((_N_SOURCES, 2)) < _OWN_NOISE)
+    same = (plain[:, :, None] == changed[:, None, :]).mean(axis=(1, 2))
+    return (plain[:, 0] == plain[:, 1]) - same
 
 
 # --- how often intervals hold
@@ -455,69 +542,82 @@ _LEVELS = {0.95: 0.93, 0.99: 0.98}
 """Level to the least coverage."""
 
 
-def _shape(first: float, second: float, plain: float, padded: float) -> Mapping[str, Judgments]:
-    """Return the same four shares for equal pairs, padding pairs and the ladder; what is left are ties."""
+def _shape(first, second, plain, padded):
+    """Return the same four shares for three kinds of pairs; what is left are ties."""
     ties = max(0.0, 1 - first - second - plain - padded)
-    equal = {_FIRST: first, _SECOND: second, _PLAIN: plain, _PADDED: padded, ("tie", "tie"): ties}
-    turned = {_PADDED: first, _PLAIN: second, _FIRST: plain, _SECOND: padded, ("tie", "tie"): ties}
-    ladder = {_PLAIN: first, _PADDED: second, _FIRST: plain, _SECOND: padded, ("tie", "tie"): ties}
-    return {"equal": equal, "padding": turned, "ladder": ladder}
+    shares = (first, second, plain, padded, ties)
+    choices = {
+        "equal": (_FIRST, _SECOND, _PLAIN, _PADDED, _TIE),
+        "padding": (_PADDED, _PLAIN, _FIRST, _SECOND, _TIE),
+        "ladder": (_PLAIN, _PADDED, _FIRST, _SECOND, _TIE),
+    }
+    return {kind: dict(zip(names, shares, strict=True)) for kind, names in choices.items()}
 
 
+_SHAPES = (
+    (0.1, 0.0, 0.0, 0.0),
+    (0.3, 0.0, 0.0, 0.0),
+    (0.25, 0.25, 0.25, 0.25),
+    (0.55, 0.45, 0.0, 0.0),
+    (0.5, 0.0, 0.5, 0.0),
+    (0.85, 0.15, 0.0, 0.0),
+    (0.97, 0.03, 0.0, 0.0),
+)
 _COVERAGES = tuple(
-    DrawnJudge(name="/".join(f"{share:g}" for share in shape), does=_shape(*shape), icc=icc, suite=suite)
-    for shape, suite, icc in product(
-        (
-            (0.1, 0.0, 0.0, 0.0),
-            (0.3, 0.0, 0.0, 0.0),
-            (0.25, 0.25, 0.25, 0.25),
-            (0.55, 0.45, 0.0, 0.0),
-            (0.5, 0.0, 0.5, 0.0),
-            (0.85, 0.15, 0.0, 0.0),
-            (0.97, 0.03, 0.0, 0.0),
-        ),
-        ("datasheet", _TEN_TASKS, "datasheet-paper"),
-        _ICCS,
+    DrawnJudge(
+        name="/".join(f"{share:g}" for share in shape), does=_shape(*shape), icc=icc, suite=suite
     )
+    for shape, suite, icc in product(_SHAPES, ("datasheet", _TEN_TASKS, "datasheet-paper"), _ICCS)
 )
 
 
-def _held(judge: DrawnJudge, batch: loop.Batch) -> Iterator[dict[tuple[str, float], bool]]:
+def _run_coverages(judge, batch):
     """Per run: whether each interval holds the truth."""
-    rng, sheet, truths = batch.rng(judge), _sheet(judge.suite), {key: judge.truth(key) for key in _COVERED}
+    rng = batch.rng(judge)
+    sheet = _sheet(judge.suite)
+    truths = {key: judge.truth(key) for key in _COVERED}
     for _ in batch.runs:
-        readings = sheet.readings(judge, _COVERED, rng)
-        yield {
-            (key, level): _holds(reading, level, truths[key]) for key, reading in readings.items() for level in _LEVELS
-        }
+        run = {}
+        for key, reading in sheet.readings(judge, _COVERED, rng).items():
+            run[f"truth of {key}"] = truths[key]
+            for level in _LEVELS:
+                ends = reading.at_level(level)
+                run[f"{key} held at {level:.0%}"] = ends is not None and holds(ends, truths[key])
+        yield run
 
 
-def _holds(reading: Reading, level: float, truth: float) -> bool:
-    assert isinstance(reading, Estimate)
-    assert reading.at_level is not None
-    ends = reading.at_level(level)
-    # To the last digit, an end that is the truth on paper may miss it.
-    return ends is not None and ends[0] - 1e-9 <= truth <= ends[1] + 1e-9
+def _coverage_checks(judge, runs):
+    for key, level in product(_COVERED, _LEVELS):
+        name = f"{key} held at {level:.0%}"
+        if name in runs:
+            beside = (f"truth of {key}",)
+            yield check_share(name, judge, runs, name, at_least=_LEVELS[level], beside=beside)
 
 
-def _held_checks(judge: DrawnJudge, runs: Sequence[Mapping[tuple[str, float], bool]]) -> Iterator[loop.DecisionCheck]:
-    for key, level in runs[0]:
-        share = float(np.mean([run[key, level] for run in runs]))
-        beside = {"truth": judge.truth(key)}
-        yield loop.decision_check(
-            f"{key} held at {level:.0%}", judge, share, len(runs), at_least=_LEVELS[level], beside=beside
-        )
-
-
-_sim = partial(loop.Simulation, batch=50)
-NAMED = _sim(
-    worlds=loop.listed(tuple(EXPECTED), quick=tuple(EXPECTED)), ask=_problems_of, checks=_own_problems, part=5, least=20
+_findings = partial(Simulation, batch=50)
+NAMED = _findings(
+    worlds=JUDGES, quick=JUDGES, run=_run_named, checks=_named_checks, part=5, least=20
 )
-AT_LIMITS = _sim(
-    worlds=loop.listed(_LIMITED, quick=_LIMITED[4:5]), ask=_drawn_problems, checks=_false_check, part=2, least=10
+AT_LIMITS = _findings(
+    worlds=LIMITED, quick=LIMITED[4:5], run=_run_limits, checks=_limit_checks, part=2, least=10
 )
-EFFECTS = _sim(worlds=loop.listed(_EFFECTS, quick=_EFFECTS[16:17]), ask=_found, checks=_found_check, part=5, least=10)
-NOISE = _sim(worlds=loop.listed((_NOISE,), quick=(_NOISE,)), ask=_noise_found, checks=_found_check, part=5, least=10)
-COVERAGES = _sim(worlds=loop.listed(_COVERAGES, quick=_COVERAGES[17:18]), ask=_held, checks=_held_checks)
-_SIMULATIONS = (NAMED, AT_LIMITS, EFFECTS, NOISE, COVERAGES)
-PART = loop.Part(word="findings", key="findings", simulations=_SIMULATIONS, text=loop.decisions_text)
+EFFECTS = _findings(
+    worlds=_EFFECTS,
+    quick=_EFFECTS[16:17],
+    run=_run_effects,
+    checks=_effect_checks,
+    part=5,
+    least=10,
+)
+NOISE = _findings(
+    worlds=(NOISE_EXCESS,),
+    quick=(NOISE_EXCESS,),
+    run=_run_noise,
+    checks=_effect_checks,
+    part=5,
+    least=10,
+)
+COVERAGES = _findings(
+    worlds=_COVERAGES, quick=_COVERAGES[17:18], run=_run_coverages, checks=_coverage_checks
+)
+PART = Part(word="findings", simulations=(NAMED, AT_LIMITS, EFFECTS, NOISE, COVERAGES))

@@ -1,11 +1,11 @@
 """Self-preference: is a planted bonus of own answers read, and none where there is none?
 
-Qualities of pairs differ with a standard deviation of 1.5; judges add noise, a pull of the slot and their bonus.
+Qualities of pairs differ with a standard deviation of 1.5; judges add noise, a pull of the slot and
+their bonus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from jrh_mlflow.comparing.answer_pairs import JUDGE, LABEL
 from jrh_mlflow.comparing.self_preference import read_excess
 from jrh_mlflow.schema.estimates import Estimate
-from tests.validation import loop
+from tests.validation.loop import ALPHA, LOW, Part, Simulation, check_share
 
 SPREAD = 1.5
 _BETTER = 1.0
@@ -24,11 +24,12 @@ _OPINION = 1.0
 _TIES = 0.2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Bonus:
-    """A planted bonus, and who judges: each the author of the first answer (1), of the second (−1) or of neither."""
+    """A planted bonus, and who judges."""
 
     judges: tuple[int, ...]
+    """Each the author of the first answer (1), of the second (−1) or of neither."""
     bonus: float
     items: int = 100
     people: int = 0
@@ -36,46 +37,49 @@ class Bonus:
     departure: str = ""
     """From what the reading assumes, or from authors who are equally good."""
 
-    def __str__(self) -> str:
-        """Name the design."""
-        counts = {"author": sum(map(abs, self.judges)), "outsider": self.judges.count(0), "label": self.people}
-        who = ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count)
+    def __str__(self):
+        authors = sum(map(abs, self.judges))
+        counts = {"author": authors, "outsider": self.judges.count(0), "label": self.people}
+        who = [f"{n} {name}{'s' if n > 1 else ''}" for name, n in counts.items() if n]
         departure = f", {self.departure}" if self.departure else ""
-        return f"{who}, {self.items} items, bonus {self.bonus:g}{departure}"
+        return f"{', '.join(who)}, {self.items} items, bonus {self.bonus:g}{departure}"
 
-    def draw(self, rng: loop.Rng) -> pd.DataFrame:
+    def draw(self, rng):
         """Return judgments; `own` is the stake of whoever gave each."""
-        quality = rng.normal(_BETTER if self.departure == "the first author is better" else 0.0, SPREAD, self.items)
-        items, rows = np.arange(self.items), []
-        raters = [(f"judge {at}", JUDGE, own) for at, own in enumerate(self.judges)]
-        raters += [(f"label {at}", LABEL, 0) for at in range(self.people)]
-        for name, kind, own in raters:
-            pull = rng.normal(0, 0.5) if kind == JUDGE else 0.0
-            opinion = rng.normal(0, _OPINION, self.items) if self.departure == "judges have opinions" else 0.0
-            for order, slot in (("uv", 1), ("vu", -1)) if kind == JUDGE else (("", 0),):
-                odds = quality + opinion + self.bonus * own + pull * slot
-                scores = (rng.random(self.items) < expit(odds)).astype(float)
-                if self.departure == "a fifth are ties":
-                    scores = np.where(rng.random(self.items) < _TIES, 0.5, scores)
-                rows.append(
-                    pd.DataFrame({"pair": items, "item": items, "score": scores}).assign(
-                        first_author="u",
-                        second_author="v",
-                        rater=name,
-                        kind=kind,
-                        order=order,
-                        outcome="verdict",
-                        own=own,
-                    )
-                )
-        frame: pd.DataFrame = pd.concat(rows, ignore_index=True)
-        return frame
+        better = _BETTER if self.departure == "the first author is better" else 0.0
+        quality = rng.normal(better, SPREAD, self.items)
+        tables = []
+        for at, own in enumerate(self.judges):
+            pull = rng.normal(0, 0.5)
+            odds = quality + self._opinion(rng) + self.bonus * own
+            facts = {"rater": f"judge {at}", "kind": JUDGE, "own": own}
+            tables.append(self._judgments(odds + pull, rng, order="uv", **facts))
+            tables.append(self._judgments(odds - pull, rng, order="vu", **facts))
+        for at in range(self.people):
+            odds = quality + self._opinion(rng)
+            facts = {"rater": f"label {at}", "kind": LABEL, "own": 0}
+            tables.append(self._judgments(odds, rng, order="", **facts))
+        return pd.concat(tables, ignore_index=True)
+
+    def _opinion(self, rng):
+        if self.departure == "judges have opinions":
+            return rng.normal(0, _OPINION, self.items)
+        return 0.0
+
+    def _judgments(self, odds, rng, **facts):
+        scores = (rng.random(self.items) < expit(odds)).astype(float)
+        if self.departure == "a fifth are ties":
+            scores = np.where(rng.random(self.items) < _TIES, 0.5, scores)
+        items = np.arange(self.items)
+        table = pd.DataFrame({"pair": items, "item": items, "score": scores})
+        return table.assign(first_author="u", second_author="v", outcome="verdict", **facts)
 
 
-_DESIGNS: tuple[tuple[tuple[int, ...], int], ...] = (((1, -1, 0), 0), ((1, 0, 0), 0), ((1, -1), 0), ((1,), 1))
 _PLANTED = tuple(
     Bonus(judges=judges, people=people, bonus=bonus, items=items)
-    for items, (judges, people), bonus in product((40, 100), _DESIGNS, (0.0, 0.5, 1.0))
+    for items, (judges, people), bonus in product(
+        (40, 100), (((1, -1, 0), 0), ((1, 0, 0), 0), ((1, -1), 0), ((1,), 1)), (0.0, 0.5, 1.0)
+    )
 )
 _DEPARTURES = tuple(
     Bonus(judges=(1, -1, 0), bonus=bonus, departure=departure)
@@ -85,47 +89,54 @@ _DEPARTURES = tuple(
 )
 
 
-Run = tuple[float, float, float, float]
-"""Value and ends of the excess, and how often own answers win by a plain count."""
-
-
-def _read(world: Bonus, batch: loop.Batch) -> Iterator[Run | None]:
+def _run(world, batch):
     """Per run: what was read, or nothing where it has no number."""
     rng = batch.rng(world)
+    truth = float(expit(world.bonus) - 0.5)
     for _ in batch.runs:
         judgments = world.draw(rng)
-        reading, staked = read_excess(judgments), judgments[judgments["own"] != 0]
-        won = float((staked["score"] - (staked["own"] < 0)).abs().mean())
+        reading = read_excess(judgments)
         ends = reading.cluster_interval if isinstance(reading, Estimate) else None
-        yield (reading.value, *ends, won) if isinstance(reading, Estimate) and ends else None
+        if ends is None:
+            yield {"without a number": True}
+            continue
+        low, high = ends
+        staked = judgments[judgments["own"] != 0]
+        yield {
+            "without a number": False,
+            "covered": low <= truth <= high,
+            "reported": low > 0 or high < 0,
+            "truth": truth,
+            "mean": reading.value,
+            "mean log-odds": float(logit(reading.value + 0.5)),
+            "by a plain count": (staked["score"] - (staked["own"] < 0)).abs().mean(),
+            "width": high - low,
+        }
 
 
-def _checks(world: Bonus, runs: Sequence[Run | None]) -> Iterator[loop.DecisionCheck]:
-    """The planted bonus is covered in 93 % of runs; none is reported in more than 5 % where there is none."""
-    known = np.array([run for run in runs if run is not None])
-    if len(known) == 0:
-        return
-    truth, n = float(expit(world.bonus) - 0.5), len(known)
-    covered = float(((known[:, 1] <= truth) & (truth <= known[:, 2])).mean())
-    beside = {
-        "truth": truth,
-        "mean": float(known[:, 0].mean()),
-        "mean log-odds": float(logit(known[:, 0] + 0.5).mean()),
-        "by a plain count": float(logit(known[:, 3].mean())),
-        "width": float((known[:, 2] - known[:, 1]).mean()),
-        "without a number": 1 - n / len(runs),
-    }
-    # Opinions and ties are no part of the model: what they do to the number is shown, and nothing is promised of it.
+def _checks(world, runs):
+    """The planted bonus is covered in 93 % of runs; none is reported in over 5 % without one."""
+    # Opinions and ties are no part of the model: what they do is shown, and nothing is promised.
     promised = world.departure in ("", "the first author is better") or not world.bonus
-    yield loop.decision_check(
-        "covers the planted excess", world, covered, n, at_least=loop.LOW if promised else None, beside=beside
+    runs["by a plain count"] = float(logit(runs["by a plain count"].mean()))
+    yield check_share(
+        "covers the planted excess",
+        world,
+        runs,
+        "covered",
+        at_least=LOW if promised else None,
+        beside=[name for name in runs if name not in ("covered", "reported")],
     )
     if not world.bonus:
-        reported = float(((known[:, 1] > 0) | (known[:, 2] < 0)).mean())
-        yield loop.decision_check("reported where there is none", world, reported, n, at_most=loop.ALPHA)
+        name = "reported where there is none"
+        yield check_share(name, world, runs, "reported", at_most=ALPHA)
 
 
-PLANTED = loop.Simulation(
-    worlds=loop.listed([*_PLANTED, *_DEPARTURES], quick=[_PLANTED[0], _PLANTED[2]]), ask=_read, checks=_checks, batch=50
+PLANTED = Simulation(
+    worlds=(*_PLANTED, *_DEPARTURES),
+    quick=(_PLANTED[0], _PLANTED[2]),
+    run=_run,
+    checks=_checks,
+    batch=50,
 )
-PART = loop.Part(word="self_preference", key="self_preference", simulations=(PLANTED,), text=loop.decisions_text)
+PART = Part(word="self_preference", simulations=(PLANTED,))

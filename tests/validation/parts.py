@@ -1,7 +1,4 @@
-"""The parts of `python -m tests.validation`, in the order shown.
-
-`loop.py` draws, counts and checks; every other file is a question, with its worlds and what was promised.
-"""
+"""The parts of `python -m tests.validation`, in the order shown."""
 
 from __future__ import annotations
 
@@ -21,26 +18,21 @@ from tests.validation import (
     told_apart,
     watched_judges,
 )
-from tests.validation.loop import Part, decisions_text
+from tests.validation.loop import Part
 
 DECISIONS = Part(
     word="decisions",
-    key="decisions",
     simulations=(
         *told_apart.SIMULATIONS,
-        *at_the_limit.GATES,
-        asked_until.ON_THE_LIMIT,
-        asked_until.RECORDED,
-        *promised_sizes.PLANS,
-        promised_sizes.GAPS,
+        *at_the_limit.SIMULATIONS,
+        *asked_until.SIMULATIONS,
+        *promised_sizes.SIMULATIONS,
     ),
-    text=decisions_text,
     runs_per_seed=(20, 10),
 )
 PARTS = (
-    simulated_judges.JUDGES,
+    simulated_judges.PART,
     coverage.PART,
-    simulated_judges.REPLICATES,
     simulated_raters.PART,
     simulated_labels.PART,
     optimisers.PART,
@@ -51,4 +43,3 @@ PARTS = (
     attacked_judges.PART,
     mended_judges.PART,
 )
-"""All of them, in the order shown."""

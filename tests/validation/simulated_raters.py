@@ -1,32 +1,30 @@
-"""People and judges of known errors: coverage of agreement with people, size of the alternative annotator test.
+"""People and judges of known errors: coverage of agreement, size of the alternative annotator test.
 
-People and a judge with known errors rate items that are drawn independently, so every way to rate an item has a known
-chance. What each axis would read on infinitely many items is its reading of a hundred thousand that occur just as often
-as that; the tests hold it against the definitions, worked out pattern by pattern.
+People and a judge with known errors rate items that are drawn independently, so every way to rate
+an item has a known chance. What each axis would read on infinitely many items is its reading of a
+hundred thousand that occur just as often as that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from jrh_mlflow.people.agreement import AgreementReport, measure_agreement
-from jrh_mlflow.people.ratings import LabelKind, Ratings
+from jrh_mlflow.people.agreement import measure_agreement
+from jrh_mlflow.people.ratings import Ratings
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.stats import Array, Codes
-from tests.validation import loop
+from tests.validation.loop import LOW, Part, Simulation, check_share, coverage_verdict
 from tests.validation.simulated_judges import EDGE
 
 _SHARES = ("agreement/accuracy", "agreement/sensitivity", "agreement/specificity")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RatingDesign:
     """People and a judge with known errors."""
 
@@ -34,35 +32,53 @@ class RatingDesign:
     rates: tuple[float, ...] = (0.5, 0.5)
     """Share of items of each true label."""
     people: float = 0.9
-    """Chance of a person to give the true label; otherwise any other one, on a scale a neighbour of it."""
+    """Chance of a person to give the true label; otherwise another one, on a scale a neighbour."""
     judge: float = 0.85
     missing: float = 0.0
     """Chance that a person, or the judge, gives no label."""
     n_people: int = 3
-    kind: LabelKind = "nominal"
+    kind: str = "nominal"
     sizes: tuple[int, ...] = ()
     """Items of each cluster; none: every item stands for itself."""
     spread: float = 0.0
-    """People are drawn from a crowd: each is right by `spread` more or less often than `people` says."""
+    """People are drawn from a crowd: each is right by `spread` more or less often than `people`."""
     icc: float = 0.0
     """Correlation of two items of a cluster, in whatever is read from an item."""
 
-    def __str__(self) -> str:
+    def __str__(self):
+        clusters = ""
+        if self.sizes:
+            sizes = "-".join(map(str, dict.fromkeys((min(self.sizes), max(self.sizes)))))
+            clusters = f"{len(self.sizes)} clusters of {sizes}, ICC {self.icc:g}, "
+        if self.spread:
+            clusters += f"{self.n_people} of a crowd ±{self.spread:g}, "
         rates = "/".join(f"{rate:g}" for rate in self.rates)
+        raters = f"people {self.people:g}, judge {self.judge:g}"
         missing = f", {self.missing:.0%} missing" if self.missing else ""
-        each = "-".join(map(str, dict.fromkeys((min(self.sizes), max(self.sizes))))) if self.sizes else ""
-        clusters = f"{len(self.sizes)} clusters of {each}, ICC {self.icc:g}, " if self.sizes else ""
-        clusters += f"{self.n_people} of a crowd ±{self.spread:g}, " if self.spread else ""
-        return (
-            f"{clusters}{self.n_items} items {self.kind} {rates}, people {self.people:g}, judge {self.judge:g}{missing}"
+        return f"{clusters}{self.n_items} items {self.kind} {rates}, {raters}{missing}"
+
+    def measured(self, rows, **options):
+        """Measure the agreement of the judge (last column) with people."""
+        clusters = np.repeat(np.arange(len(self.sizes)), self.sizes) if self.sizes else None
+        ratings = Ratings(
+            items=tuple(map(str, range(len(rows)))),
+            people=tuple(f"person {j}" for j in range(self.n_people)),
+            judge="judge",
+            values=rows[:, :-1],
+            judge_values=rows[:, -1],
+            levels=tuple(map(str, range(len(self.rates)))),
+            kind=self.kind,
+            clusters=clusters,
         )
+        return measure_agreement(ratings, positive=str(len(self.rates) - 1), **options)
 
 
-def _clustered(sizes: Sequence[int], icc: float, **more: Any) -> RatingDesign:
+def _clustered(sizes, icc, **more):
     return RatingDesign(n_items=sum(sizes), sizes=tuple(sizes), icc=icc, **more)
 
 
-_RARE, _SCALE = (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
+_RARE = (0.9, 0.1)
+_SCALE = (0.2, 0.3, 0.3, 0.2)
 DESIGNS = (
     RatingDesign(n_items=30),
     RatingDesign(n_items=100),
@@ -94,122 +110,100 @@ CROWDS = tuple(
 """With five people or more they are a sample themselves."""
 _OF_CROWDS = ("agreement/human_ceiling", "agreement/judge_on_ceiling", "agreement/accuracy")
 """Shares, whose truth is that of the mean person."""
-
-Pattern = tuple[float, ...]
-"""Labels of the people and, last, of the judge; NaN: none."""
-
-
 _SIZE = "alt_test/winning_rate"
 _VERY_MANY = 100_000
 
 
-def _readings(design: RatingDesign, batch: loop.Batch) -> Iterator[dict[str, Estimate]]:
-    """Yield the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
-    patterns, chances = rating_patterns(design)
-    epsilon = _null_epsilon(design) or 0.0
+def _readings(design, batch):
+    """Yield the readings of samples; the test has the epsilon at which its null is true."""
+    epsilon = null_epsilon(design) or 0.0
     for seed in batch.seeds:
-        rng = np.random.default_rng([seed, design.n_items])
-        # Independent items: how often each pattern occurs is multinomial, and no item is drawn by itself.
-        if design.spread:
-            rows = _of_a_crowd(design, rng)
-        elif design.sizes:
-            rows = patterns[_alike_in_clusters(design, rng)]
-        else:
-            rows = np.repeat(patterns, rng.multinomial(design.n_items, chances), axis=0)
-        report = measure_agreement(
-            _ratings(design, rows),
-            positive=_positive(design),
-            epsilon=epsilon,
-            seed=seed,
-        )
-        yield {axis: reading for axis, reading in report.estimates.items() if isinstance(reading, Estimate)}
+        rows = _drawn(design, np.random.default_rng([seed, design.n_items]))
+        estimates = design.measured(rows, epsilon=epsilon, seed=seed).estimates
+        yield {key: value for key, value in estimates.items() if isinstance(value, Estimate)}
 
 
-def _alike_in_clusters(design: RatingDesign, rng: np.random.Generator) -> Codes:
-    """Draw the pattern of each item: with the chance that gives the ICC it is the one of its cluster."""
-    chances, sizes = rating_patterns(design)[1], np.array(design.sizes)
-    of_cluster, own = (rng.choice(len(chances), size=n, p=chances) for n in (len(sizes), design.n_items))
+def _drawn(design, rng):
+    """Draw what people and the judge say of the items of a sample."""
+    patterns, chances = rating_patterns(design)
+    if design.spread:
+        return _of_a_crowd(design, rng)
+    if design.sizes:
+        return patterns[alike_in_clusters(design, rng)]
+    # Independent items: how often each pattern occurs is multinomial, no item is drawn by itself.
+    return np.repeat(patterns, rng.multinomial(design.n_items, chances), axis=0)
+
+
+def alike_in_clusters(design, rng):
+    """Draw the pattern of each item: with the chance that gives the ICC that of its cluster."""
+    _, chances = rating_patterns(design)
+    of_cluster = rng.choice(len(chances), size=len(design.sizes), p=chances)
+    of_item = rng.choice(len(chances), size=design.n_items, p=chances)
     copied = rng.random(design.n_items) < math.sqrt(design.icc)
-    return np.where(copied, np.repeat(of_cluster, sizes), own)
+    return np.where(copied, np.repeat(of_cluster, design.sizes), of_item)
 
 
-def _of_a_crowd(design: RatingDesign, rng: np.random.Generator) -> Array:
+def _of_a_crowd(design, rng):
     """Draw people, then what they say of items with two labels.
 
-    Of one item the labels of people drawn apart are independent, so that shares have the truth of people who are all as
-    the mean of the crowd.
+    Of one item the labels of people drawn apart are independent, so that shares have the truth of
+    people who are all as the mean of the crowd.
     """
-    right = np.append(design.people + design.spread * rng.choice([-1, 1], size=design.n_people), design.judge)
+    people = design.people + design.spread * rng.choice([-1, 1], size=design.n_people)
+    right = np.append(people, design.judge)
     truth = rng.random((design.n_items, 1)) < design.rates[1]
     return np.where(rng.random((design.n_items, len(right))) < right, truth, ~truth).astype(float)
 
 
-def _positive(design: RatingDesign) -> str:
-    return str(len(design.rates) - 1)
-
-
-def _ratings(design: RatingDesign, rows: Array) -> Ratings:
-    return Ratings(
-        items=tuple(map(str, range(len(rows)))),
-        people=tuple(f"person {j}" for j in range(design.n_people)),
-        judge="judge",
-        values=rows[:, :-1],
-        judge_values=rows[:, -1],
-        levels=tuple(map(str, range(len(design.rates)))),
-        kind=design.kind,
-        clusters=np.repeat(np.arange(len(design.sizes)), design.sizes) if design.sizes else None,
-    )
-
-
 @cache
-def rating_patterns(design: RatingDesign) -> tuple[Array, Array]:
-    """Return every way to rate an item, and its chance."""
-    chances: dict[Pattern, float] = {}
+def rating_patterns(design):
+    """Return every way to rate an item, people first and the judge last, and its chance."""
+    chances = {}
     for truth, rate in enumerate(design.rates):
         raters = [*[design.people] * design.n_people, design.judge]
-        options = [list(_labels(design, truth, right)) for right in raters]
-        for labels in product(*options):
-            chance = rate * math.prod(share for _, share in labels)
+        for labels in product(*(_labels(design, truth, right) for right in raters)):
             pattern = tuple(label for label, _ in labels)
+            chance = rate * math.prod(share for _, share in labels)
             chances[pattern] = chances.get(pattern, 0.0) + chance
     shares = np.array(list(chances.values()))
     return np.array(list(chances), float), shares / shares.sum()
-
-
-def _labels(design: RatingDesign, truth: int, right: float) -> Iterator[tuple[float, float]]:
-    """Yield what a rater says of an item of this true label, and the chance of that."""
-    others = [other for other in range(len(design.rates)) if other != truth]
-    if design.kind != "nominal":
-        others = [other for other in others if abs(other - truth) == 1]
-    yield _NOTHING, design.missing
-    yield truth, (1 - design.missing) * right
-    for other in others:
-        yield other, (1 - design.missing) * (1 - right) / len(others)
 
 
 _NOTHING = math.nan
 """One object, so that patterns with it are equal."""
 
 
+def _labels(design, truth, right):
+    """List what a rater says of an item of this true label, and the chance of that."""
+    others = [other for other in range(len(design.rates)) if other != truth]
+    if design.kind != "nominal":
+        others = [other for other in others if abs(other - truth) == 1]
+    labelled = 1 - design.missing
+    wrong = labelled * (1 - right) / len(others)
+    return [(_NOTHING, design.missing), (truth, labelled * right), *((o, wrong) for o in others)]
+
+
 # --- the truth
 
 
 @cache
-def _population(design: RatingDesign) -> AgreementReport:
-    """Read so many items that every way to rate one is there as often as it is likely."""
+def _population(design):
+    """Measure so many items that every way to rate one is there as often as it is likely."""
     patterns, chances = rating_patterns(design)
     rows = np.repeat(patterns, np.round(chances * _VERY_MANY).astype(int), axis=0)
-    return measure_agreement(_ratings(replace(design, sizes=()), rows), positive=_positive(design))
+    return replace(design, sizes=()).measured(rows)
 
 
-def true_readings(design: RatingDesign) -> dict[str, float]:
+def true_readings(design):
     """Return what each axis would read on infinitely many items."""
     readings = _population(design).estimates.items()
-    return {axis: reading.value for axis, reading in readings if isinstance(reading, Estimate) and axis != _SIZE}
+    known = {axis: reading.value for axis, reading in readings if isinstance(reading, Estimate)}
+    known.pop(_SIZE, None)
+    return known
 
 
-def _null_epsilon(design: RatingDesign) -> float | None:
-    """Return the epsilon at which the judge is just not good enough; None where it is as good as the people."""
+def null_epsilon(design):
+    """Return the epsilon at which the judge is just not good enough; None if it is as good."""
     if design.spread:
         return None
     # People are alike, so that the first stands for all.
@@ -221,61 +215,49 @@ def _null_epsilon(design: RatingDesign) -> float | None:
 # --- the promise
 
 
-def _checks(design: RatingDesign, samples: Sequence[Mapping[str, Estimate]]) -> Iterator[loop.CoverageCheck]:
+def _checks(design, samples):
     for axis, truth in true_readings(design).items():
-        if design.spread and axis not in _OF_CROWDS:
-            continue
-        readings = [sample[axis] for sample in samples if axis in sample]
-        yield from _coverage_checks(axis, design, truth, readings)
-    tested = [sample[_SIZE].value for sample in samples if _SIZE in sample]
-    if tested and _null_epsilon(design) is not None:
+        if axis in samples and not (design.spread and axis not in _OF_CROWDS):
+            readings = list(samples[axis].dropna())
+            if len(readings) > 1:
+                yield from _axis_checks(axis, design, truth, readings)
+    if _SIZE in samples and null_epsilon(design) is not None:
         # At the edge of the null hypothesis: the share of samples in which nobody is rejected.
-        silent = float(np.mean([value == 0 for value in tested]))
-        bias = float(np.mean(tested))
-        yield _check(_SIZE, design, truth=0.0, bias=bias, interval="size", coverage=silent, n=len(tested))
+        values = np.array([reading.value for reading in samples[_SIZE].dropna()])
+        runs = pd.DataFrame({"held": values == 0, "truth": 0.0, "bias": values.mean()})
+        yield _check(_SIZE, design, "nobody wrongly won", runs)
 
 
-def _coverage_checks(
-    axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]
-) -> Iterator[loop.CoverageCheck]:
-    if len(readings) < 2:
-        return
+def _axis_checks(axis, design, truth, readings):
     bias = float(np.mean([reading.value for reading in readings])) - truth
-    ends = {
-        "plain": [reading.interval for reading in readings],
-        "by item": [reading.cluster_interval for reading in readings],
-    }
+    plain = [reading.interval for reading in readings]
+    by_item = [reading.cluster_interval for reading in readings]
+    ends = {"interval plain holds the truth": plain}
+    if by_item != plain:
+        ends["interval by item holds the truth"] = by_item
     for name, intervals in ends.items():
-        held = [low <= truth <= high for low, high in (pair for pair in intervals if pair is not None)]
-        if not held or (name == "by item" and ends["plain"] == intervals):
-            continue
-        yield _check(axis, design, truth=truth, bias=bias, interval=name, coverage=float(np.mean(held)), n=len(held))
+        held = [low <= truth <= high for low, high in filter(None, intervals)]
+        if held:
+            runs = pd.DataFrame({"held": held, "truth": truth, "bias": bias})
+            yield _check(axis, design, name, runs)
 
 
-def _check(
-    axis: str, design: RatingDesign, *, truth: float, bias: float, interval: str, coverage: float, n: int
-) -> loop.CoverageCheck:
-    verdict = loop.coverage_verdict(
-        coverage, n, too_wide="conservative: made to hold on few items and at high agreement"
-    )
+def _check(axis, design, name, runs):
+    too_wide = "conservative: made to hold on few items and at high agreement"
+    verdict = coverage_verdict(float(runs["held"].mean()), len(runs), too_wide=too_wide)
+    truth = runs["truth"][0]
     near_an_end = axis in _SHARES and min(truth, 1 - truth) * design.n_items < EDGE
-    if verdict.startswith("FAILS") and interval == "plain" and near_an_end:
-        verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
-    return loop.CoverageCheck(
-        axis=axis,
-        design=str(design),
-        truth=truth,
-        bias=bias,
-        interval=interval,
-        coverage=coverage,
-        n_seeds=n,
-        verdict=verdict,
-    )
+    if verdict.startswith("FAILS") and "plain" in name and near_an_end:
+        verdict = "not judged: near 0 and 1 Wilson falls short in places; by item it holds"
+    facts = {"at_least": LOW, "beside": ("truth", "bias"), "verdict": verdict}
+    return check_share(name, f"{axis}, {design}", runs, "held", **facts)
 
 
-RATERS = loop.Simulation(
-    worlds=loop.listed((*DESIGNS, *CLUSTERS, *CROWDS), quick=DESIGNS[:1]), ask=_readings, checks=_checks, batch=20
+RATERS = Simulation(
+    worlds=(*DESIGNS, *CLUSTERS, *CROWDS),
+    quick=DESIGNS[:1],
+    run=_readings,
+    checks=_checks,
+    batch=20,
 )
-PART = loop.Part(
-    word="agreement", key="agreement", simulations=(RATERS,), text=partial(loop.coverage_text, of="samples")
-)
+PART = Part(word="agreement", simulations=(RATERS,))

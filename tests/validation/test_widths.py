@@ -27,11 +27,17 @@ def test_the_former_short_suite_put_64_calls_on_two_tasks():
 def test_the_published_design_is_counted_as_it_is():
     designs = axis_designs(BUILT_IN["datasheet-paper"]())
     assert designs["dark_current"] == (10, 12, 6)
-    assert [designs[f"target_sensitivity/delta_{step}"].n_calls for step in range(1, 6)] == [10, 8, 6, 4, 2]
+    assert [designs[f"target_sensitivity/delta_{step}"].n_calls for step in range(1, 6)] == [
+        10,
+        8,
+        6,
+        4,
+        2,
+    ]
 
 
 def test_calls_that_are_spread_over_tasks_narrow_the_interval():
-    """Ten tasks of twelve calls have a mean width of .29 with the old interval, 28 of four .19, at an ICC of .3."""
+    """At an ICC of .3 ten tasks of twelve calls have a mean width of .29, 28 of four .19."""
     middle = (0.05, 0.1, 0.3, 0.5)
     few, many = (width(*design, 0.3, draws=40, rates=middle) for design in ((10, 12), (28, 4)))
     assert (few.old, many.old) == pytest.approx((0.29, 0.19), abs=0.015)
