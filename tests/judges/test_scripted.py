@@ -152,7 +152,7 @@ def test_scripted_judges_say_that_they_are_simulated(judge):
     assert judge.fingerprint() == judge.fingerprint() is not None
 
 
-# Noisy: the truth of `jrh validate`.
+# Noisy: the truth of `tests.validation`.
 
 
 def test_the_same_seed_answers_the_same_and_another_does_not(suite):
