@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     __version__: str
     from jrh_mlflow.attacks.attack import attack as attack
     from jrh_mlflow.attacks.attack_view import Attack as Attack
-    from jrh_mlflow.comparing.by_language import by_language as by_language
     from jrh_mlflow.comparing.compare import Comparison as Comparison
     from jrh_mlflow.comparing.compare import compare as compare
     from jrh_mlflow.comparing.criterion_shift import CriterionShift as CriterionShift
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.comparing.jury.jury import jury as jury
     from jrh_mlflow.comparing.self_preference import SelfPreference as SelfPreference
     from jrh_mlflow.comparing.self_preference import self_preference as self_preference
-    from jrh_mlflow.comparing.suite_report import report as report
     from jrh_mlflow.decisions.gate import gate as gate
     from jrh_mlflow.decisions.gate_result import Gate as Gate
     from jrh_mlflow.decisions.planning import Plan as Plan
@@ -78,12 +76,10 @@ _HOMES = dict(
         for home, names in {
             "attacks.attack": "attack",
             "attacks.attack_view": "Attack",
-            "comparing.by_language": "by_language",
             "comparing.compare": "Comparison compare",
             "comparing.criterion_shift": "CriterionShift criterion_shift",
             "comparing.jury.jury": "Jury jury",
             "comparing.self_preference": "SelfPreference self_preference",
-            "comparing.suite_report": "report",
             "decisions.gate": "gate",
             "decisions.gate_result": "Gate",
             "decisions.planning": "Plan plan",

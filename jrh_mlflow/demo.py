@@ -92,7 +92,9 @@ class Demo:
         """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
         suite = self._reliability_suite()
         reports = [evaluate(judge, suite, **self._where) for judge in graders()]
-        return compare([report.run_id for report in reports], **self._where)
+        done = compare([report.run_id for report in reports], **self._where)
+        assert isinstance(done, Comparison)
+        return done
 
     def live_model(self) -> Evaluation:
         """Measure a language model that answers now, on this machine.

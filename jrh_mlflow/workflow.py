@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.comparing.compare import Comparison, compare
+from jrh_mlflow.comparing.compare import Comparison, SuitesComparison, compare
 from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.calls import Quote
@@ -326,7 +326,7 @@ class WorkflowRun:
     """Why items of the generation are missing; nobody was asked then."""
     review: Mapping[str, Any] | None
     judges: tuple[JudgedStage, ...] = ()
-    comparison: Comparison | None = None
+    comparison: Comparison | SuitesComparison | None = None
     jury: Jury | None = None
     html: Path | None = None
 

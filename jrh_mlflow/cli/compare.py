@@ -7,9 +7,13 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import force_option, own_run, shown_as
-from jrh_mlflow.cli.printing import print_as, print_place
+from jrh_mlflow.cli.options import force_option, own_run, shown_as, typed
+from jrh_mlflow.cli.printing import print_as, print_place, print_result
 from jrh_mlflow.outputs import check_free
+
+_TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
+_OF_A_JURY = ("ties", "min_votes", "size", "max_usd")
+_OF_EVERY_RESULT = ("run_name", "tracking_uri")
 
 
 @click.command()
@@ -20,47 +24,83 @@ from jrh_mlflow.outputs import check_free
 @click.option(
     "--margin", type=float, default=0.1, show_default=True, help="Judges shown to differ by less are equivalent."
 )
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
 @click.option("--metric", help="What labelled tests are compared by: f1_score, mae, …. [that of the runs]")
-@click.option("--by-language", is_flag=True, help="One table of suites in several languages instead; logs no run.")
+@click.option(
+    "--definitions",
+    type=click.Choice(("protocol", "paper")),
+    default="protocol",
+    show_default=True,
+    help="paper: stability by accuracy and dollars as in the Harness paper.",
+)
+@click.option("--reference", metavar="JUDGE|RUN", help="Judge whose accuracy is the ceiling of the others.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
+@click.option("--jury", is_flag=True, help="Let the judges vote together instead.")
+@click.option(
+    "--ties",
+    type=click.Choice(_TIES),
+    default="abstain",
+    show_default=True,
+    help="Of a jury: what a draw becomes; abstain is no decision.",
+)
+@click.option("--min-votes", type=int, help="Of a jury: fewer votes are no answer. [more than half]")
+@click.option("--size", type=int, help="Of a jury: size of the best panel. [3 of more than three runs]")
+@click.option("--max-usd", type=float, help="Of a jury: dollars per 1,000 judgments that the best panel may cost.")
 @own_run
 @force_option
 @shown_as
 def compare(
     runs: tuple[str, ...],
-    primary: tuple[str, ...],
     html: Path | None,
-    by_language: bool,
+    jury: bool,
     no_log: bool,
     force: bool,
     as_json: bool,
     markdown: bool,
     **options: Any,
 ) -> None:
-    """Compare logged evaluations on the same suite: which judges differ, on which test, by how much.
+    """Compare logged evaluations: which judges differ, on which test, by how much. No judge is asked.
 
-    A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
-    what differs. Differences are tested on the deciding (primary) axes; the others are exploratory. The comparison is
-    logged as a run of its own with Markdown, HTML, tables and figures.
+    A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Differences are tested on the deciding
+    (primary) axes; the others are exploratory. Runs on several suites stand side by side, with the mean over suites,
+    dollars per accuracy point and trios of judges; calls are never pooled over suites. With --jury the judges of one
+    suite vote together, and the best panel is chosen on one half of the sources and reported on the other.
+
+    The comparison, or the jury, is logged as a run of its own.
 
     Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
+    from jrh_mlflow.comparing.compare import Comparison
     from jrh_mlflow.comparing.compare import compare as run
 
-    if by_language:
-        from jrh_mlflow.comparing.by_language import by_language as read
+    of_a_jury = {name: options.pop(name) for name in _OF_A_JURY}
+    _check_options(jury=jury)
+    if jury:
+        from jrh_mlflow.comparing.jury.jury import jury as vote
 
-        done = read(list(runs), tracking_uri=options["tracking_uri"])
-        print_as(done, lambda: done.table.to_text().splitlines(), as_json=as_json, markdown=markdown)
+        place = {name: options[name] for name in _OF_EVERY_RESULT}
+        print_result(vote(list(runs), log=not no_log, **of_a_jury, **place), as_json=as_json, markdown=markdown)
         return
     # Before the runs are read: the wait is in vain where the file may not be replaced.
     if html is not None:
         check_free(html, force=force)
-    comparison = run(list(runs), log=not no_log, primary=primary or None, **options)
-    print_as(comparison, comparison.plain_page.to_text, as_json=as_json, markdown=markdown, notes=comparison.notes)
+    options["primary"] = options["primary"] or None
+    done = run(list(runs), log=not no_log, **options)
+    page = done.plain_page if isinstance(done, Comparison) else done.page
+    print_as(done, page.to_text, as_json=as_json, markdown=markdown, notes=done.notes)
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
-        html.write_text(comparison.to_html(), encoding="utf-8")
+        html.write_text(done.to_html(), encoding="utf-8")
         click.echo(f"HTML: {html}", err=as_json)
-    if comparison.link is not None:
-        print_place(comparison.link, err=as_json)
+    if done.link is not None:
+        print_place(done.link, err=as_json)
+
+
+def _check_options(*, jury: bool) -> None:
+    """Refuse options that the result does not read: one that is ignored would look as if it was kept."""
+    of_both = ("runs", "jury", "no_log", "as_json", "markdown", *_OF_EVERY_RESULT)
+    for name in sorted(typed()):
+        option = f"--{name.replace('_', '-')}"
+        if jury and name not in (*of_both, *_OF_A_JURY):
+            raise click.UsageError(f"{option} is of a comparison: leave out --jury.")
+        if not jury and name in _OF_A_JURY:
+            raise click.UsageError(f"{option} is of a jury: add --jury.")

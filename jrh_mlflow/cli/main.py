@@ -28,10 +28,8 @@ GROUPS = {
         "batch": ("batch", "Ask through batch files: export what is missing, import results."),
     },
     "Compare judges": {
-        "compare": ("compare", "Compare logged judges on one suite."),
-        "jury": ("jury", "Let logged judges vote together, with no new call."),
+        "compare": ("compare", "Compare logged judges on one suite or several, or let them vote."),
         "self-preference": ("self_preference", "Say whether judges let their own answers win."),
-        "report": ("report", "Put judges on several suites side by side, with no new call."),
         "sweep": ("sweep", "Search prompts and models: reliability against cost."),
         "repair": ("repair", "Try what may mend a judge's problems, and prove what does."),
     },

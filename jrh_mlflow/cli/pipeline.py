@@ -89,6 +89,7 @@ def _dollars(usd: float | None, worst_usd: float | None) -> str:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
+    from jrh_mlflow.comparing.compare import Comparison
     from jrh_mlflow.comparing.comparison_view import comparison_page
     from jrh_mlflow.show.plain_text import plain
 
@@ -109,8 +110,10 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
         click.echo(done.comparison.to_markdown())
     elif done.comparison is not None:
         click.echo("")
-        lines = comparison_page(done.comparison.contrasts).to_text()
-        print_page(done.comparison.title, lines, notes=done.comparison.notes)
+        page = done.comparison.page
+        if isinstance(done.comparison, Comparison):
+            page = comparison_page(done.comparison.contrasts)
+        print_page(done.comparison.title, page.to_text(), notes=done.comparison.notes)
     if done.jury is not None:
         print_lines(["", done.jury.to_markdown()] if markdown else ["", repr(done.jury)])
     if done.html is not None:

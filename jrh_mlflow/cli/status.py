@@ -25,7 +25,7 @@ def status(what: str, check: bool, experiment: str | None, tracking_uri: str | N
     """Say whether a judge is the one that was measured, has changed since, or was never measured.
 
     A SCORER is scorers:/NAME, scorers:/NAME@VERSION or the bare name of one that is registered at MLflow; a RUN is a
-    run id of `jrh evaluate`, `jrh jury` (all its judges) or `jrh sweep` (its best one), runs:/<id>, or the first eight
+    run id of `jrh evaluate`, `jrh compare --jury` or `jrh sweep` (its best one), runs:/<id>, or the first eight
     or more digits of one. A stale judge differs in its prompt, its model, its version, its settings, or in the model
     that answers; a drifted one answers otherwise, as `jrh watch` has seen.
 

@@ -9,6 +9,7 @@
 | | `paper`: without the calls on baselines | `paper`: mean of the suites' dollars per accuracy point |
 | difference of two judges | mean over the units that both answered, right − right | mean over suites |
 | proximity | 1 − mean distance to the right level / distance of the ends of the scale | none |
+| reading gap | share of better contents on the ladder − on the matched ladder | none: compared with English by task |
 
 Calls are never pooled over suites. Suites are taken as independent: an interval over them adds up the squares of the
 arms of theirs (MOVER, see `_added_up`), so it speaks of these suites and not of others.
@@ -20,6 +21,7 @@ Reference:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -32,15 +34,18 @@ from jrh_mlflow.comparing.jury.jury_report import TRIO
 from jrh_mlflow.comparing.jury.panels import BestPanel, best_panel, panel_answer, panel_readings
 from jrh_mlflow.comparing.jury.votes import MISSING, VoteTable, votes
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.axes import chooses_better, gap_reading, task_counts
+from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, priced_calls, scored_tests, usd_per_accuracy_point
+from jrh_mlflow.perturb.languages import LANGUAGES
 from jrh_mlflow.perturb.registry import counted_once
 from jrh_mlflow.schema.estimates import Ends, Estimate, NotEstimable, Reading, intervals, plain_fields
-from jrh_mlflow.schema.items import BASELINE, NATURAL, PAPER, PROTOCOL
-from jrh_mlflow.scoring.ledger import deciding_interval, mean_value
+from jrh_mlflow.schema.items import BASELINE, LADDER, LADDER_MATCHED, NATURAL, PAPER, PROTOCOL
+from jrh_mlflow.scoring.ledger import deciding_interval, mean_value, share
 from jrh_mlflow.scoring.pointwise import point_table, scale_of
 from jrh_mlflow.show.results import ReliabilityReport, Report, measure
-from jrh_mlflow.stats import Interval
+from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats.paired import value_interval
 from jrh_mlflow.suites.suite import Suite
 
 ACCURACY = "accuracy"
@@ -48,6 +53,8 @@ _READ_BY = (f"{ALL}/accuracy", f"{BASELINE}/accuracy", "natural/accuracy", "abil
 """What stands for a judge on a suite: the first of these that the suite has."""
 _MOST_TRIOS = 10
 FURTHER = ("fpr", "fnr", "within_one", "qwk", "proximity")
+PROMPT_LANGUAGE = re.compile(r" prompt_language=\w+")
+"""A part of a judge's name that differs between its languages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +116,24 @@ class SuiteReadings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LanguageReading:
+    """One judge on one suite of ladders, on the tasks that all of them have."""
+
+    judge: str
+    suite: str
+    language: str
+    checked: str
+    """Who has checked the tasks of this language."""
+    n_tasks: int
+    ladder: Reading
+    """Share of calls that choose the better content, over all steps."""
+    matched: Reading
+    gap: Reading
+    beyond_english: Reading
+    """Gap minus the gap of the same judge in English, by task."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AcrossSuites:
     """Several suites side by side."""
 
@@ -125,6 +150,8 @@ class AcrossSuites:
     """The judge with the highest accuracy over all suites."""
     behind: Mapping[str, Interval | None]
     """Leader minus each other judge: the interval at 95 % over all pairs of judges (Bonferroni)."""
+    languages: tuple[LanguageReading, ...]
+    """Empty where the suites are in one language, or are not ladders of the same tasks."""
 
     @property
     def rivals(self) -> list[str]:
@@ -168,7 +195,8 @@ def across_suites(
         means={name: _overall(read, name, lambda own: own.mean) for name in judges},
         prices={name: _overall_price(read, name, overall[name], definitions) for name in judges},
         leader=leader,
-        behind={name: _told(tables, str(leader), name, level) for name in others},
+        behind={name: _difference_interval(tables, str(leader), name, level) for name in others},
+        languages=language_readings(suites),
     )
 
 
@@ -411,7 +439,7 @@ def _overall_price(suites: Sequence[SuiteReadings], judge: str, overall: Reading
     return mean_over_suites([(suite.name, suite.judges[judge].price) for suite in suites])
 
 
-def _told(tables: Sequence[VoteTable | None], a: str, b: str, level: float) -> Interval | None:
+def _difference_interval(tables: Sequence[VoteTable | None], a: str, b: str, level: float) -> Interval | None:
     """Interval at a level of the mean over suites of the difference of two judges; None where one has none."""
     parts: list[tuple[float, Interval | None]] = []
     for table in tables:
@@ -420,3 +448,123 @@ def _told(tables: Sequence[VoteTable | None], a: str, b: str, level: float) -> I
             return None
         parts.append((difference.value, deciding_interval(difference, level)))
     return _added_up(math.fsum(value for value, _ in parts) / len(parts), parts, (-1.0, 1.0))
+
+
+# Suites in several languages
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _TaskGaps:
+    """What one judge reads on the ladders of one suite."""
+
+    ladder: Reading
+    matched: Reading
+    gap: Reading
+    by_task: Array
+    """Gap of each task."""
+    sizes: Array
+    """Usable calls behind it, on the smaller of the two ladders."""
+
+
+def language_readings(suites: Sequence[AnsweredSuite]) -> tuple[LanguageReading, ...]:
+    """Compare the reading gap of judges in several languages with their gap in English, by task.
+
+    For a task t and a language l, gap(t, l) is the share of calls that choose the better content on
+    the ladder minus that share on the matched ladder, over all steps. A language is compared with
+    English by the mean of gap(t, l) − gap(t, en) over the tasks that all suites have, weighted by
+    their usable calls, with an interval over these tasks.
+
+    Returns:
+        English first; empty with suites in one language or fewer than two tasks in common.
+    """
+    ladders = [judged for judged in suites if {LADDER, LADDER_MATCHED} <= _conditions(judged.suite)]
+    if len({_language(judged) for judged in ladders}) < 2:
+        return ()
+    # Of the calls and not of the items: a run that was stopped may lack a task.
+    tasks = [set(calls["task"]) for judged in ladders for calls in judged.calls.values()]
+    common = set.intersection(*tasks)
+    if len(common) < 2:
+        return ()
+    gaps = {
+        (PROMPT_LANGUAGE.sub("", judge), judged.name): _task_gaps(calls, sorted(common))
+        for judged in ladders
+        for judge, calls in judged.calls.items()
+    }
+    english = [judged.name for judged in ladders if _language(judged) == "en"]
+    codes = list(LANGUAGES)
+    ladders.sort(key=lambda judged: codes.index(code) if (code := _language(judged)) in codes else len(codes))
+    rows = []
+    for judge in sorted({judge for judge, _ in gaps}):
+        in_english = [gaps[judge, name] for name in english if (judge, name) in gaps]
+        for judged in ladders:
+            read = gaps.get((judge, judged.name))
+            if read is None:
+                continue
+            row = LanguageReading(
+                judge=judge,
+                suite=judged.name,
+                language=_language(judged),
+                checked=str(judged.suite.origin.get("checked", "–")),
+                n_tasks=len(common),
+                ladder=read.ladder,
+                matched=read.matched,
+                gap=read.gap,
+                beyond_english=_beyond_english(read, in_english, _language(judged)),
+            )
+            rows.append(row)
+    return tuple(rows)
+
+
+def _conditions(suite: Suite) -> set[str]:
+    return {item.condition for item in suite.items}
+
+
+def _language(judged: AnsweredSuite) -> str:
+    return str(judged.suite.origin.get("language", "en"))
+
+
+def _task_gaps(calls: pd.DataFrame, tasks: Sequence[str]) -> _TaskGaps:
+    table = call_table(normalise(calls[calls["task"].isin(tasks)]))
+    shares: list[Reading] = []
+    counts: list[Array] = []
+    for condition in (LADDER, LADDER_MATCHED):
+        rows = np.asarray(table.condition == condition)
+        part = table.where(rows)
+        better = np.asarray(chooses_better(*part.seen))
+        shares.append(share(part.units(f"{condition} calls"), better))
+        counts += task_counts(table, rows, chooses_better)
+    hits, n_calls, matched_hits, n_matched = counts
+    rate = hits / np.maximum(n_calls, 1.0)
+    matched_rate = matched_hits / np.maximum(n_matched, 1.0)
+    return _TaskGaps(
+        ladder=shares[0],
+        matched=shares[1],
+        gap=gap_reading(shares[0], shares[1], [matched_hits, n_matched, hits, n_calls]),
+        by_task=rate - matched_rate,
+        sizes=np.minimum(n_calls, n_matched),
+    )
+
+
+def _beyond_english(read: _TaskGaps, in_english: Sequence[_TaskGaps], language: str) -> Reading:
+    if language == "en":
+        return NotEstimable(reason="English is what the others are compared with")
+    if len(in_english) != 1:
+        return NotEstimable(reason=f"this judge has {len(in_english)} runs in English, and one is needed")
+    (english,) = in_english
+    for gap in (read.gap, english.gap):
+        if isinstance(gap, NotEstimable):
+            return gap
+    sizes = np.minimum(read.sizes, english.sizes)
+    n_tasks = int((sizes > 0).sum())
+    values = sizes * (read.by_task - english.by_task)
+    # Halved: the interval is one of values from -1 to 1, and two gaps differ by up to 2.
+    half = value_interval(np.maximum(values, 0.0) / 2, np.maximum(-values, 0.0) / 2, sizes, 0.95)
+    return Estimate(
+        value=float(values.sum() / sizes.sum()),
+        n=n_tasks,
+        excluded=len(sizes) - n_tasks,
+        **intervals(None, half and (2 * half[0], 2 * half[1])),
+        n_clusters=n_tasks,
+        method="mean difference of gaps, paired by task",
+        unit="item",
+    )

@@ -1,22 +1,25 @@
-"""`jrh.compare`: logged evaluations on the same suite, side by side, as an MLflow run of its own."""
+"""`jrh.compare`: logged evaluations on one suite or on several, side by side, as an MLflow run of its own."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jrh_mlflow.comparing import across_suites_view
 from jrh_mlflow.comparing import comparison_view as view
+from jrh_mlflow.comparing.across_suites import PROMPT_LANGUAGE, AcrossSuites, AnsweredSuite, across_suites
 from jrh_mlflow.comparing.comparison import ALPHA, MARGIN, Contrasts, compare_calls
 from jrh_mlflow.comparing.recommendation import recommendation
-from jrh_mlflow.errors import NoCommonCallsError, RecipeError
+from jrh_mlflow.errors import NoCommonCallsError, RecipeError, suggest
 from jrh_mlflow.measures.records import has_steps, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import worst_items
 from jrh_mlflow.measuring.evaluate import checked_metric
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.schema.findings import Verdict
-from jrh_mlflow.schema.items import PAPER
+from jrh_mlflow.schema.items import PAPER, PROTOCOL
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.show.cards import ShownResult, brief_run
 from jrh_mlflow.show.figures.canvas import plotted, png
@@ -25,7 +28,7 @@ from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.html import Addresses
 from jrh_mlflow.show.numbers import money_text
 from jrh_mlflow.show.page import Drawing, Page
-from jrh_mlflow.show.results import measure
+from jrh_mlflow.show.results import check_definitions, measure
 from jrh_mlflow.show.tables import frame_rows
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.runs import keys
@@ -51,8 +54,8 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeOfRuns(ShownResult):
-    """A result made of logged runs on one suite, and where it is logged."""
+class ResultFromRuns(ShownResult):
+    """A result made of logged runs, and where it is logged."""
 
     runs: tuple[LoggedRun, ...]
 
@@ -78,18 +81,18 @@ class MadeOfRuns(ShownResult):
         return f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})"
 
 
-Made = TypeVar("Made", bound=MadeOfRuns)
+Result = TypeVar("Result", bound=ResultFromRuns)
 
 
-def log_made(done: Made, kind: str, content: Callable[[Made], RunContent], store: Store, **how: Any) -> Made:
+def log_from_runs(done: Result, kind: str, content: Callable[[Result], RunContent], store: Store, **how: Any) -> Result:
     """Log a result as a run of its own: `log_result`, of what is made of runs."""
     simulated = any(run.simulated for run in done.runs)
     what_now = "The runs that it is made of are as they were."
     return log_result(store, done, kind, content, simulated=simulated, what_now=what_now, **how)
 
 
-def made_content(
-    done: MadeOfRuns, name: str, *, params: Mapping[str, Mapping[str, object]], **content: Any
+def content_from_runs(
+    done: ResultFromRuns, name: str, *, params: Mapping[str, Mapping[str, object]], **content: Any
 ) -> RunContent:
     """Return what its run holds, as `shown_content`; the first group of `params` also names the runs."""
     (group, settings), *others = params.items()
@@ -98,7 +101,7 @@ def made_content(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(MadeOfRuns):
+class Comparison(ResultFromRuns):
     """A comparison, the runs it is made of, and where it is logged."""
 
     contrasts: Contrasts
@@ -232,6 +235,78 @@ class Comparison(MadeOfRuns):
         return {run.judge: worst_items(run.calls, items, _MOST_WORST) for run in self.runs}
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuitesComparison(ResultFromRuns):
+    """Judges on several suites side by side, the runs that this is made of, and where it is logged."""
+
+    across: AcrossSuites
+    contrasts: Mapping[str, Contrasts]
+    """Suite to how its judges differ, where it has two or more."""
+    run_ids: Mapping[tuple[str, str], str]
+    """Suite and judge to the id of their run."""
+    notes: tuple[str, ...]
+    """What a reader must know first."""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Who is right most often and who does not differ from it, the hardest test, dollars, the best trio."""
+        return across_suites_view.suites_verdict(self.across)
+
+    @property
+    def title(self) -> str:
+        """How many judges and suites."""
+        return f"Comparison of {_counted(self.across.judges, 'judge')} on {_counted(self.across.suites, 'suite')}"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Exactly what is logged."""
+        return {point.key: point.value for point in across_suites_view.suites_points(self.across)}
+
+    def _page(self) -> Page:
+        return across_suites_view.suites_page(
+            self.across, self.contrasts, self.verdict, title=self.title, notes=self.notes, runs=self.run_ids
+        )
+
+    def __repr__(self) -> str:
+        suites = ", ".join(suite.name for suite in self.across.suites)
+        return f"SuitesComparison({_counted(self.across.judges, 'judge')} on {suites}, {brief_run(self.run_id)})"
+
+    def _card(self) -> dict[str, Any]:
+        across = self.across
+        suites = ", ".join(f"{suite.name} ({suite.n_items:,} items)" for suite in across.suites)
+        tables = [
+            across_suites_view.accuracy_table(across),
+            across_suites_view.tests_table(across),
+            across_suites_view.price_table(across),
+        ]
+        return {"tables": tables, "facts": {"suites": suites, "definitions": across.definitions}}
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Readings and trios, as the files of the run hold them."""
+        return across_suites_view.suites_tables(self.across)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per suite, judge and axis; suite `Overall` is the mean over suites."""
+        return self.tables["readings"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        contrasts = {suite: found.to_dict() for suite, found in self.contrasts.items()}
+        return {
+            "verdict": self.verdict.to_dict(),
+            "run_id": self.run_id,
+            "link": self.link,
+            "runs": [run.facts for run in self.runs],
+            **self.across.to_dict(),
+            "by_suite": contrasts,
+        }
+
+
+def _counted(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
 def compare(
     runs: Collection[str | Evaluation],
     *,
@@ -246,14 +321,22 @@ def compare(
     primary: str | Sequence[str] | None = None,
     baseline: str | Evaluation | None = None,
     margin: float = MARGIN,
-) -> Comparison:
-    """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
+    definitions: str = PROTOCOL,
+    reference: str | Evaluation | None = None,
+) -> Comparison | SuitesComparison:
+    """Compare logged evaluations: which judges differ significantly, on which test, by how much. No judge is asked.
 
     Paired on the calls that every run has, sources as clusters, decisions adjusted by step-down max-T over the deciding
     axes; see `compare_calls`. A run stopped by its budget is compared on what it asked; the comparison says so.
 
+    Of runs on several suites the judges of each suite are compared with each other, and all stand side by side: suites
+    × judges, tests × suites, dollars per accuracy point, trios of judges with their false positives and negatives, and
+    where suites are in several languages the reading gap by language. Calls are never pooled over suites; the row
+    Overall is the mean over suites, each weighs the same.
+
     Args:
-        runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids.
+        runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids. A judge is the same on two
+            suites where it has the same name.
         experiment: MLflow experiment of the comparison; that of the first run when None.
         run_name: Name of the run.
         tracking_uri: MLflow store of run ids and of the comparison; that of the evaluations, else the active one, when
@@ -268,30 +351,58 @@ def compare(
             reliability tests all of them and their mean.
         baseline: The run that every other is compared with, named or not among `runs`; each with each when None.
         margin: Judges that are shown to differ by less, either way, are equivalent.
+        definitions: `"paper"` reads suites and judges to the letter of the Harness paper: stability by accuracy and not
+            by unanimity, dollars of the calls on tests alone, Overall dollars as the mean over suites. The calls are
+            measured anew either way, whatever definitions a run was logged with; differences go by the protocol.
+        reference: A judge, by its name or one of its runs, whose accuracy is the ceiling: how far the others lie below.
+
+    Returns:
+        `Comparison` of runs on one suite; `SuitesComparison` of runs on several, and of one suite too with
+        `definitions="paper"` or a `reference`.
 
     Raises:
-        RecipeError: when a run cannot be compared, the suites are not the same, with what differs, or judges are not
-            compared on a primary axis.
+        RecipeError: when a run cannot be compared, the runs share neither a suite nor a judge, with what differs, two
+            runs are the same judge on the same of several suites, or judges are not compared on a primary axis.
         TrackingError: when MLflow cannot be reached.
     """
+    check_definitions(definitions)
     if not 0 < alpha < 0.5 or not margin > 0:
         raise RecipeError(f"`0 < alpha < 0.5` and `margin > 0` must hold, but got {alpha=}, {margin=}.")
     if baseline is not None and isinstance(runs, Collection) and not isinstance(runs, str):
         # The baseline may stand among the runs in another spelling, and must be loaded once.
         runs = runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
-    loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
-    against = next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None)
-    deciding = [primary] if isinstance(primary, str) else primary
-    done = _compared(loaded, metric, seed=seed, alpha=alpha, primary=deciding, baseline=against, margin=margin)
+    loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log, one_suite=False)
+    options: dict[str, Any] = {
+        "seed": seed,
+        "alpha": alpha,
+        "margin": margin,
+        "primary": [primary] if isinstance(primary, str) else primary,
+    }
+    is_one_suite = len({run.suite.sha256 for run in loaded}) == 1
+    done: Comparison | SuitesComparison
+    content: Callable[[Any], RunContent]
+    if is_one_suite and reference is None and definitions == PROTOCOL:
+        options["baseline"] = None if baseline is None else _judge_meant(baseline, loaded)
+        done = _compared(loaded, metric, **options)
+        content = partial(comparison_content, seed=seed, metric=_metric_of(loaded, metric))
+    else:
+        loaded = _named_over_suites(loaded)
+        options["baseline"] = None if baseline is None else _judge_meant(baseline, loaded)
+        ceiling = None if reference is None else _judge_meant(reference, loaded)
+        done = _compared_over_suites(loaded, metric, definitions=definitions, reference=ceiling, **options)
+        content = partial(suites_content, seed=seed)
     if not log:
         return done
-    content = partial(comparison_content, seed=seed, metric=_metric_of(loaded, metric))
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    return log_made(done, "compare", content, store, name=run_name, tags=tags)
+    return log_from_runs(done, "compare", content, store, name=run_name, tags=tags)
 
 
 def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -> Comparison:
-    """Compare runs that were loaded, with the options of `compare_calls`."""
+    """Compare runs on one suite, with the options of `compare_calls`."""
+    return Comparison(contrasts=_contrasts(loaded, metric, **options), runs=tuple(loaded))
+
+
+def _contrasts(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -> Contrasts:
     judges = {run.judge: run.calls for run in loaded}
     try:
         contrasts = compare_calls(judges, labels=loaded[0].suite.labels, metric=_metric_of(loaded, metric), **options)
@@ -304,7 +415,104 @@ def _compared(loaded: Sequence[LoggedRun], metric: str | None, **options: Any) -
     if any(run.params.get(keys.PARAM_DEFINITIONS) == PAPER for run in loaded):
         other = "Some runs are read by the paper's definitions: here all are compared by those of the protocol."
         contrasts = replace(contrasts, notes=(other, *contrasts.notes))
-    return Comparison(contrasts=contrasts, runs=tuple(loaded))
+    return contrasts
+
+
+def _named_over_suites(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Call each judge by its label, the same on every suite; by its fingerprint too where a suite has two of it.
+
+    Raises:
+        RecipeError: when the runs share neither a suite nor a judge, or two are the same judge on the same suite.
+    """
+    suites = {run.suite.sha256 for run in runs}
+    judges = {PROMPT_LANGUAGE.sub("", run.own_label) for run in runs}
+    if len(suites) == len(runs) and len(judges) == len(runs):
+        # Nothing can be compared: say in what the suites differ.
+        check_same_suite(runs[0], runs[1])
+    counts = Counter((run.suite.sha256, run.own_label) for run in runs)
+    repeated = {label for (_, label), count in counts.items() if count > 1}
+    named = []
+    seen: dict[tuple[str, str], LoggedRun] = {}
+    for run in runs:
+        name = run.own_label
+        if name in repeated:
+            name = f"{name} {(run.fingerprint or run.run_id)[:8]}"
+        if (other := seen.get((run.suite.sha256, name))) is not None:
+            raise RecipeError(
+                f"Runs {other.run_id[:8]} and {run.run_id[:8]} are the same judge ({run.own_label}) on the same suite "
+                f"({run.suite.name}). Leave one out."
+            )
+        seen[run.suite.sha256, name] = run
+        named.append(replace(run, judge=name))
+    return named
+
+
+def _compared_over_suites(
+    runs: Sequence[LoggedRun],
+    metric: str | None,
+    *,
+    definitions: str,
+    reference: str | None,
+    baseline: str | None,
+    seed: int,
+    **options: Any,
+) -> SuitesComparison:
+    """Put runs on several suites side by side, and compare the judges of each suite."""
+    names = _suite_names(runs)
+    by_suite: dict[str, list[LoggedRun]] = {}
+    for run in runs:
+        by_suite.setdefault(names[run.suite.sha256], []).append(run)
+    suites = [
+        AnsweredSuite(name=name, suite=members[0].suite, calls={run.judge: run.calls for run in members})
+        for name, members in by_suite.items()
+    ]
+    contrasts = {}
+    for name, members in by_suite.items():
+        if len(members) > 1:
+            against = baseline if any(run.judge == baseline for run in members) else None
+            # The exploratory axes are read too, but not tested: pages show them by suite.
+            contrasts[name] = _contrasts(members, metric, seed=seed, baseline=against, exploratory=False, **options)
+    notes = _suite_notes(runs)
+    for name, found in contrasts.items():
+        notes += [f"{name}: {note}" for note in found.notes]
+    return SuitesComparison(
+        across=across_suites(suites, definitions=definitions, reference=reference, seed=seed),
+        contrasts=contrasts,
+        runs=tuple(runs),
+        run_ids={(names[run.suite.sha256], run.judge): run.run_id for run in runs},
+        notes=tuple(notes),
+    )
+
+
+def _suite_names(runs: Sequence[LoggedRun]) -> dict[str, str]:
+    """Name suites by hash; those of one name have the beginning of their hash added."""
+    names = {run.suite.sha256: run.suite.name for run in runs}
+    counts = Counter(names.values())
+    return {sha256: name if counts[name] == 1 else f"{name} {sha256[:8]}" for sha256, name in names.items()}
+
+
+def _suite_notes(runs: Sequence[LoggedRun]) -> list[str]:
+    """Say which judges are simulated, which runs lack calls, and whose settings differ between suites."""
+    by_judge = {run.judge: replace(run, truncated=None) for run in runs}
+    notes = run_notes(list(by_judge.values()))
+    notes += [f"{run.judge} on {run.suite.name} is truncated ({run.truncated})." for run in runs if run.truncated]
+    for judge in by_judge:
+        fingerprints = {run.fingerprint for run in runs if run.judge == judge and run.fingerprint}
+        if len(fingerprints) > 1:
+            notes.append(f"{judge} is not the same judge on all suites: its prompt or a setting differs.")
+    return notes
+
+
+def _judge_meant(text: str | Evaluation, runs: Sequence[LoggedRun]) -> str:
+    """Return the judge that is meant: by its name here, by its own, or by one of its runs."""
+    wanted = run_id_of(text)
+    found = {run.judge for run in runs if wanted in (run.judge, run.own_label) or _is_run(run.run_id, wanted)}
+    if len(found) != 1:
+        known = sorted({run.judge for run in runs})
+        raise RecipeError(
+            f"{wanted!r} is no judge of this comparison.{suggest(wanted, known)} There are {', '.join(known)}."
+        )
+    return found.pop()
 
 
 def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses, whole: bool = True) -> str:
@@ -334,11 +542,6 @@ def _is_run(run: str, other: str | Evaluation) -> bool:
     first, second = (text.removeprefix("runs:/").strip("/") for text in (run, run_id_of(other)))
     # Shorter beginnings name no run: eight digits are what `load_runs` takes.
     return min(len(first), len(second)) >= 8 and (first.startswith(second) or second.startswith(first))
-
-
-def judges_named(text: str, runs: Sequence[LoggedRun]) -> list[str]:
-    """Return the judges of runs that a text may mean: by name here, by the judge's own, or by the run."""
-    return [run.judge for run in runs if text in (run.judge, run.own_label) or _is_run(run.run_id, text)]
 
 
 def _metric_of(runs: Sequence[LoggedRun], given: str | None) -> str | None:
@@ -396,7 +599,7 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
         "metric": metric,
         "baseline": next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None),
     }
-    return made_content(
+    return content_from_runs(
         done,
         "comparison",
         points=view.comparison_points(contrasts),
@@ -404,5 +607,24 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
         page=done._page(),
         tables=done.tables,
         drawings=done._drawings,
+        more={keys.COMPARISON_PAGE: done.to_html()},
+    )
+
+
+def suites_content(done: SuitesComparison, *, seed: int) -> RunContent:
+    """Return what the run of a comparison over several suites holds."""
+    across = done.across
+    settings = {
+        "seed": seed,
+        "definitions": across.definitions,
+        "suites": ", ".join(f"{suite.name} ({suite.sha256[:12]})" for suite in across.suites),
+        "reference": across.reference,
+    }
+    return content_from_runs(
+        done,
+        "comparison",
+        points=across_suites_view.suites_points(across),
+        params={"compare": settings},
+        tables=done.tables,
         more={keys.COMPARISON_PAGE: done.to_html()},
     )

@@ -123,8 +123,8 @@ def _run(store: str, run_id: str, _: QueryParams) -> Response:
         return RedirectResponse(_OF_A_RUN.datasheet(run_id), status_code=303)
     family = run_family(store, run)
     compared = [source.run_id for source in family.sources if (source.kind, source.status) == ("evaluate", "FINISHED")]
-    # A comparison of which a run is gone, or of runs in several stores, is what was logged.
-    if run.kind == "compare" and set(compared) == set(run.named) and 2 <= len(compared) <= MOST_COMPARED:
+    # A comparison of which a run is gone, of runs in several stores or on several suites, is what was logged.
+    if run.kind == "compare" and run.sha256 and set(compared) == set(run.named) and 2 <= len(compared) <= MOST_COMPARED:
         return RedirectResponse(_OF_A_RUN.compare(compared), status_code=303)
     return html_response(run_overview_page(family, _OF_A_RUN))
 

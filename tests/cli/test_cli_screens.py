@@ -66,7 +66,7 @@ def test_no_line_of_a_gate_or_a_jury_is_wider_than_a_screen(runs: dict[str, str]
     mine, one, two = runs.values()
     rules = ["--require", "dark_current <= 0.2", "--require", "target_sensitivity/delta_1 - baseline >= -0.05"]
     screen("gate", one, "--baseline", two, *rules, "--no-log", "--tracking-uri", store_uri)
-    text = screen("jury", mine, one, two, "--no-log", "--tracking-uri", store_uri)
+    text = screen("compare", mine, one, two, "--jury", "--no-log", "--tracking-uri", store_uri)
     assert "mine (simulated)" in text
 
 

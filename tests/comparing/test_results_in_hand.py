@@ -54,9 +54,9 @@ def test_evaluations_and_run_ids_mix(done, store_uri):
     assert mixed.contrasts == jrh.compare(ids, tracking_uri=store_uri, log=False).contrasts
 
 
-def test_a_jury_takes_evaluations_and_their_cascade(done, store_uri):
-    jury = jrh.jury([done["longer"], done["first"]], cascade=[done["first"], done["longer"]], unsure="abstain")
-    assert jury.report.cascade.strong == "prefers_longer"
+def test_a_jury_takes_evaluations(done, store_uri):
+    jury = jrh.jury([done["longer"], done["first"]])
+    assert [run.run_id for run in jury.runs] == [done["longer"].run_id, done["first"].run_id]
     assert store_uri in jury.link
 
 

@@ -43,11 +43,17 @@ def here(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
     return here
 
 
-def test_a_comparison(here: World, runs: list[str]) -> None:
-    a, b = runs
-    words = {"RUN_A": a, "RUN_B": b}
-    page = Printed("docs/howto/compare.md", here, names={"a": a, "b": b}, words=words, shown=True).run()
+def test_comparisons_on_one_suite_and_on_several_and_a_jury(here: World, runs: list[str]) -> None:
+    names = dict(zip("ab", runs, strict=True))
+    short = jrh.datasheet_suite(depth=1, name="short")
+    for letter, judge in zip("cd", ("Qwen14B", "Qwen32B"), strict=True):
+        names[letter] = jrh.evaluate(jrh.scripted.profile(judge), short, progress=False, traces="none").run_id
+    names["e"] = jrh.evaluate(jrh.scripted.profile("Llama8B"), progress=False, traces="none").run_id
+    words = {f"RUN_{letter.upper()}": run for letter, run in names.items()}
+    page = Printed("docs/howto/compare.md", here, names=names, words=words, shown=True).run()
     assert not page.names["found"].differences["told_apart"].any()
+    assert len(page.names["across"].across.suites) == 2
+    assert len(page.names["jury"].report.seats) == 3
 
 
 def test_a_gate(here: World, runs: list[str]) -> None:

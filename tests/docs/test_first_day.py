@@ -213,18 +213,12 @@ def test_17_generate_a_suite_and_review_it(here: World, monkeypatch: pytest.Monk
     assert "It is Rome." in {item.response for item in jrh.load_suite("my_suite-reviewed").items}
 
 
-def test_18_let_judges_vote(here: World, runs: list[str]) -> None:
-    words = dict(zip(("RUN_A", "RUN_B", "RUN_C"), runs, strict=True))
-    page = Printed("docs/howto/juries.md", here, words=words).run()
-    logged(here, page.printed("jrh jury"), "jury")
-
-
-def test_19_open_the_page(here: World, runs: list[str]) -> None:
+def test_18_open_the_page(here: World, runs: list[str]) -> None:
     Printed(TUTORIAL, here).run_commands("5. Look at it in MLflow")
     with serving(here.uri) as client:
         status, _, page = client.send("GET", f"/datasheet/{runs[0]}")
         assert (status, b"Qwen32B" in page) == (200, True)
 
 
-def test_20_ask_whether_the_judge_is_still_the_measured_one(decided: Printed) -> None:
+def test_19_ask_whether_the_judge_is_still_the_measured_one(decided: Printed) -> None:
     assert "jrh evaluate scorers:/closer" in decided.printed("jrh status"), "it was never measured"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -41,16 +39,6 @@ def test_judges_and_their_own_answers(here: World) -> None:
     assert isinstance(page.names["done"].estimates["self_preference/excess"], NotEstimable)
 
 
-def test_several_suites_side_by_side(here: World) -> None:
-    def run(number: int) -> Callable[[dict[str, Any]], str]:
-        return lambda names: str(names["runs"][number].run_id)
-
-    words = {f"RUN_{letter}": run(number) for letter, number in zip("ABCD", (0, 1, 4, 5), strict=True)}
-    page = Printed("docs/howto/report.md", here, words=words).run()
-    assert [suite.name for suite in page.names["report"].found.suites] == ["cities", "sums"]
-    assert "Below the reference judge" in page.output
-
-
 def test_attacks(here: World) -> None:
     page = Printed(
         "docs/howto/attack.md",
@@ -82,7 +70,7 @@ def test_tasks_and_pairs_of_ones_own(here: World) -> None:
 def test_languages(here: World) -> None:
     page = Printed("docs/howto/languages.md", here).run()
     assert page.names["german"].origin["language"] == "de"
-    assert [row.language for row in page.names["table"].rows] == ["en", "de"]
+    assert [row.language for row in page.names["found"].across.languages] == ["en", "de"]
 
 
 def test_tie_criteria(here: World) -> None:

@@ -211,6 +211,14 @@ def test_a_comparison_shows_judges_side_by_side_and_logs_nothing(client, runs, s
     assert [one.info.run_id for one in kinds] == [runs["comparison"]]
 
 
+def test_a_comparison_over_several_suites_is_shown_as_it_was_logged(client, runs, store_uri):
+    sources = [runs["oracle"], runs["other"]]
+    done = jrh.compare(sources, experiment="two suites", tracking_uri=store_uri)
+    page = html.unescape(text(client, f"/run/{done.run_id}"))
+    assert done.title in page
+    assert "never pooled over suites" in page
+
+
 def test_runs_on_different_suites_are_refused_with_what_differs(client, runs):
     page = html.unescape(text(client, f"/compare?run={runs['oracle']}&run={runs['other']}", 422))
     assert "are on different suites" in page

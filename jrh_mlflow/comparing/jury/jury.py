@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.comparing.compare import MadeOfRuns, load_together, log_made, made_content
+from jrh_mlflow.comparing.compare import ResultFromRuns, content_from_runs, load_together, log_from_runs
 from jrh_mlflow.comparing.comparison_view import filled_frames, n_text, reading_values
 from jrh_mlflow.comparing.jury.jury_report import JURY, JuryReport, Seat, jury_report, jury_verdict
 from jrh_mlflow.comparing.jury.panels import BestPanel, Panel, VotingRule
@@ -44,7 +44,7 @@ _HOW = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Jury(MadeOfRuns):
+class Jury(ResultFromRuns):
     """A jury, the runs it is made of, and where it is logged."""
 
     report: JuryReport
@@ -157,14 +157,14 @@ def jury(
     settings = {"size": size, "max_usd": max_usd, "seed": seed}
     content = partial(_jury_content, settings=settings)
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    return log_made(done, "jury", content, store, name=run_name, tags=tags)
+    return log_from_runs(done, "jury", content, store, name=run_name, tags=tags)
 
 
 def _jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
     """Return what the run of a jury holds."""
     report = done.report
     quorum = report.rule.quorum(len(report.judges))
-    return made_content(
+    return content_from_runs(
         done,
         "jury",
         points=jury_points(report),

@@ -512,7 +512,6 @@ _WHICH = {
     "repair": " The judges that it asked are such: name one of the nested runs.",
     "compare": " The runs that it compares are such: its param compare.runs names them.",
     "jury": " The judges of its panel are such: its param jury.runs names them.",
-    "report": " The runs that it shows are such: its param report.runs names them.",
     "gate": " Name the run that it gated.",
     "watch": " Name the run that it watches.",
     "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",

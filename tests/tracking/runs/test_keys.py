@@ -15,18 +15,17 @@ from jrh_mlflow.tracking.runs import keys
 
 PACKAGE = Path(jrh_mlflow.__file__).parent
 METRIC = re.compile(
-    "(calls|tokens|cost|time|generate|review|sweep|compare|jury|report|reliability|criterion_shift|category|"
-    "self_preference)/"
+    "(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category|self_preference)/"
 )
 PARAM = re.compile(
-    r"(suite|judge|run|compare|jury|report|agree|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*"
+    r"(suite|judge|run|compare|jury|agree|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*"
 )
 TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts|source\.|experimentKind|sharedViewState)")
 FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
 HOMES = ("tracking/runs/keys.py", "schema/metric_keys.py")
 """The second holds those that rules and reports name, too, which may not import what knows of MLflow."""
 OWN: dict[str, str | tuple[str, ...]] = {
-    "comparing/across_suites_view.py": ("report/", "report.json", "report.md"),
+    "comparing/across_suites_view.py": "compare/",
     "comparing/comparison_view.py": ("compare/", "comparison.json", "comparison.md"),
     "comparing/criterion_shift.py": ("criterion_shift/", "criterion_shift.json"),
     "comparing/jury/jury.py": ("jury/", "jury.json", "jury.md"),

@@ -1,4 +1,4 @@
-"""`jrh.report`: several suites side by side, against the printed figures of the Harness paper and known answers."""
+"""`jrh.compare` on several suites side by side, against the printed figures of the Harness paper and known answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.cli.report import report as command
+from jrh_mlflow.cli.compare import compare as command
 from jrh_mlflow.comparing.across_suites import AnsweredSuite, across_suites, mean_over_suites, right_difference
-from jrh_mlflow.comparing.across_suites_view import report_verdict
+from jrh_mlflow.comparing.across_suites_view import suites_verdict
+from jrh_mlflow.comparing.compare import Comparison, SuitesComparison
 from jrh_mlflow.comparing.jury.panels import BestPanel
 from jrh_mlflow.comparing.jury.votes import votes
-from jrh_mlflow.comparing.suite_report import SuiteReport
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.errors import RecipeError
@@ -90,7 +90,7 @@ def as_published(name: str) -> Judge:
 def place(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {"experiment": "reports", "tracking_uri": store_uri}
+        yield {"experiment": "several suites", "tracking_uri": store_uri}
 
 
 def evaluated(judge: Judge, suite: jrh.Suite, place: dict[str, Any]) -> str:
@@ -135,7 +135,7 @@ def test_appendix_g_comes_out_to_the_printed_digits_and_its_trios_with_both_erro
     # 14 + 14 + 14 + 11 of 64, and 57 of 64.
     assert suite.tests["agent_perturbation"].value == 53 / 64
     assert isinstance(found.overall["GPT-4o"], NotEstimable)
-    assert "one suite" in report_verdict(found).sentences[0]
+    assert "one suite" in suites_verdict(found).sentences[0]
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_by_the_protocol_overall_dollars_are_all_dollars_over_the_mean_accuracy(
         assert found.prices[judge].value == pytest.approx(dollars / 100)
     assert found.leader is not None
     assert len(found.rivals) == 3
-    assert "not differ significantly from" in report_verdict(found).sentences[0]
+    assert "not differ significantly from" in suites_verdict(found).sentences[0]
 
 
 def half_wrong(test: str, number: int) -> str:
@@ -212,29 +212,37 @@ def two_suites(place: dict[str, Any]) -> dict[str, str]:
 
 
 def test_overall_is_the_mean_over_suites_and_says_so(two_suites: dict[str, str], place: dict[str, Any]) -> None:
-    done = jrh.report(list(two_suites.values()), reference="sure", run_name="both", **place)
-    assert isinstance(done, SuiteReport)
-    overall = done.found.overall["half"]
+    done = jrh.compare(list(two_suites.values()), reference="sure", run_name="both", **place)
+    assert isinstance(done, SuitesComparison)
+    overall = done.across.overall["half"]
     assert isinstance(overall, Estimate)
     assert (overall.value, overall.n) == (0.5, 100)
     assert overall.cluster_low < 0.5 < overall.cluster_high
-    assert done.found.rivals == []
+    assert done.across.rivals == []
     assert done.verdict.sentences[0].startswith("Over 2 suites that weigh the same, sure (1.00 [")
-    shortfall = done.found.suites[0].judges["half"].shortfall
+    shortfall = done.across.suites[0].judges["half"].shortfall
     assert isinstance(shortfall, Estimate)
     assert shortfall.value == 0.5
-    assert done.found.suites[0].judges["sure"].shortfall is None
+    assert done.across.suites[0].judges["sure"].shortfall is None
     markdown = done.to_markdown()
-    for words in ("| Overall |", "Below the reference judge", "never pooled over suites", "14/16 [", "2/16 ["):
+    for words in (
+        "| Overall |",
+        "Judges on one",
+        "Judges on two",
+        "Below the reference judge",
+        "never pooled over suites",
+        "14/16 [",
+        "2/16 [",
+    ):
         assert words in markdown
     run = MlflowClient(place["tracking_uri"]).get_run(str(done.run_id))
-    assert run.data.tags["jrh.kind"] == "report"
+    assert run.data.tags["jrh.kind"] == "compare"
     assert run.data.tags["jrh.verdict"] == done.verdict.sentences[0]
-    assert run.data.params["report.definitions"] == "protocol"
-    assert run.data.params["report.runs"] == ", ".join(two_suites.values())
-    assert run.data.metrics["report/accuracy/overall/half/rate"] == 0.5
+    assert run.data.params["compare.definitions"] == "protocol"
+    assert run.data.params["compare.runs"] == ", ".join(two_suites.values())
+    assert run.data.metrics["compare/accuracy/overall/half/rate"] == 0.5
     assert run.data.metrics == pytest.approx(done.metrics)
-    kept = json_of(place["tracking_uri"], str(done.run_id), "report.json")
+    kept = json_of(place["tracking_uri"], str(done.run_id), "comparison.json")
     assert kept["overall"]["half"]["value"] == 0.5
     page = json_of(place["tracking_uri"], str(done.run_id), "page.json")
     assert page["lead"] == done.verdict.sentences[0]
@@ -246,11 +254,42 @@ def test_a_judge_that_was_not_measured_on_every_suite_has_no_overall_number(
     two_suites: dict[str, str], place: dict[str, Any]
 ) -> None:
     runs = [run for name, run in two_suites.items() if name != "half on two"]
-    done = jrh.report(runs, log=False, **place)
-    missing = done.found.overall["half"]
+    done = jrh.compare(runs, log=False, **place)
+    missing = done.across.overall["half"]
     assert isinstance(missing, NotEstimable)
     assert missing.reason == "two: not measured there"
-    assert done.found.leader is None
+    assert done.across.leader is None
+
+
+def test_the_judges_of_each_suite_are_tested_against_each_other_within_it(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    done = jrh.compare(list(two_suites.values()), baseline=two_suites["half on one"], log=False, **place)
+    assert set(done.contrasts) == {"one", "two"}
+    for suite, found in done.contrasts.items():
+        alone = [run for name, run in two_suites.items() if name.endswith(f"on {suite}")]
+        by_itself = jrh.compare(alone, baseline=two_suites[f"half on {suite}"], log=False, **place)
+        assert found.deciding == by_itself.contrasts.deciding
+        assert found.different
+        assert found.baseline == "half"
+
+
+def test_one_suite_is_read_by_the_papers_definitions_or_against_a_reference(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    runs = [two_suites["sure on one"], two_suites["half on one"]]
+    assert isinstance(jrh.compare(runs, log=False, **place), Comparison)
+    (suite,) = jrh.compare(runs, definitions="paper", log=False, **place).across.suites
+    assert suite.judges["half"].further["fpr"].value == 0.5
+    (suite,) = jrh.compare(runs, reference=runs[0], log=False, **place).across.suites
+    assert suite.judges["half"].shortfall.value == 0.5
+
+
+def test_runs_that_share_neither_a_suite_nor_a_judge_are_refused_with_what_differs(
+    two_suites: dict[str, str], place: dict[str, Any]
+) -> None:
+    with pytest.raises(RecipeError, match="are on different suites: sha256"):
+        jrh.compare([two_suites["sure on one"], two_suites["half on two"]], log=False, **place)
 
 
 def test_the_command_prints_the_tables_and_json(two_suites: dict[str, str], place: dict[str, Any]) -> None:
@@ -270,24 +309,24 @@ def test_the_command_prints_the_tables_and_json(two_suites: dict[str, str], plac
         (lambda runs: {"reference": "shure"}, "Did you mean 'sure'"),
     ],
 )
-def test_what_cannot_be_reported_is_refused_with_the_reason(
+def test_what_cannot_stand_side_by_side_is_refused_with_the_reason(
     change: Callable[[list[str]], dict[str, Any]], words: str, two_suites: dict[str, str], place: dict[str, Any]
 ) -> None:
     runs = list(two_suites.values())
     with pytest.raises(RecipeError, match=words):
-        jrh.report(**{"runs": runs, "log": False, **place, **change(runs)})
+        jrh.compare(**{"runs": runs, "log": False, **place, **change(runs)})
 
 
 def test_two_judges_of_one_name_are_told_apart_and_the_same_judge_twice_is_refused(
     two_suites: dict[str, str], place: dict[str, Any]
 ) -> None:
     again = jrh.replay(f"runs:/{two_suites['sure on one']}", **place)
-    done = jrh.report([again, two_suites["sure on one"]], log=False, **place)
-    assert len(done.found.judges) == 2
+    done = jrh.compare([again, two_suites["sure on one"]], definitions="paper", log=False, **place)
+    assert len(done.across.judges) == 2
     pairs, asked = jrh.datasheet_suite(n_tasks=2, depth=1), {"progress": False, "traces": "none", **place}
     twice = [jrh.evaluate(jrh.scripted.AlwaysTie(), pairs, **asked) for _ in range(2)]
     with pytest.raises(RecipeError, match="are the same judge"):
-        jrh.report(twice, log=False, **place)
+        jrh.compare([*twice, two_suites["sure on one"]], log=False, **place)
 
 
 def test_suites_of_pairs_stand_beside_and_make_no_overall_number(
@@ -295,9 +334,9 @@ def test_suites_of_pairs_stand_beside_and_make_no_overall_number(
 ) -> None:
     pairs = jrh.datasheet_suite(n_tasks=2, depth=1)
     oracle = jrh.evaluate(jrh.scripted.Oracle(), pairs, progress=False, traces="none", **place)
-    done = jrh.report([*two_suites.values(), oracle], log=False, **place)
-    assert {suite.read_by for suite in done.found.suites} == {"all/accuracy", "ability"}
-    missing = done.found.overall["sure"]
+    done = jrh.compare([*two_suites.values(), oracle], log=False, **place)
+    assert {suite.read_by for suite in done.across.suites} == {"all/accuracy", "ability"}
+    missing = done.across.overall["sure"]
     assert isinstance(missing, NotEstimable)
     assert "read by ability" in missing.reason
     assert any("Simulated" in note for note in done.notes)
