@@ -38,7 +38,7 @@ TESTS: tuple[str, ...] = (
     "verbosity_bias_long",
     "verbosity_bias_short",
 )
-"""What the graders are tested on: a part of what `jrh tests` lists, so that the demo takes a minute."""
+"""What the graders are tested on: a part of what `jrh suite tests` lists, so that the demo takes a minute."""
 PAPER_SUITE = "datasheet-paper"
 """The design behind the published counts that these judges give."""
 READING_SUITE = "datasheet"

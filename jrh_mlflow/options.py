@@ -444,8 +444,8 @@ class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):
     tests: Any = option(
         "paper",
         "tests",
-        '"paper", "all", or names joined by commas; `jrh tests` lists them. NAME:PARAMETER=VALUE sets a parameter, '
-        "@FILE is a test of your own.",
+        '"paper", "all", or names joined by commas; `jrh suite tests` lists them. NAME:PARAMETER=VALUE sets a '
+        "parameter, @FILE is a test of your own.",
     )
     rubric: Any = option(
         ..., "a text", "The question the judge answers about a response; @FILE reads it from a file, @@ is an @."

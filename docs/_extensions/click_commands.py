@@ -14,6 +14,8 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 from tables import marked, table
 
+from jrh_mlflow.cli.options import NETWORK_TITLE, network_options
+
 
 class ClickCommands(SphinxDirective):
     """`{click-commands} MODULE:GROUP`."""
@@ -46,8 +48,13 @@ def _described(command: click.Command, context: click.Context) -> list[nodes.Nod
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts: list[nodes.Node] = [nodes.literal_block(usage, usage, language="text")]
     parts += [nodes.paragraph("", "", *_inline(text)) for text in _paragraphs(command.help or "")]
-    options = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
-    return [*parts, _table(options)] if options else parts
+    for title, parameters in zip(("", NETWORK_TITLE), network_options(command.get_params(context)), strict=True):
+        options = [record for parameter in parameters if (record := parameter.get_help_record(context))]
+        if options and title:
+            parts.append(nodes.paragraph("", f"{title}:"))
+        if options:
+            parts.append(_table(options))
+    return parts
 
 
 def _paragraphs(text: str) -> list[str]:

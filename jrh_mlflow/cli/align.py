@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import own_run, read_scale, shown_as
+from jrh_mlflow.cli.options import Command, own_run, read_scale, shown_as
 from jrh_mlflow.cli.printing import print_lines, print_result
 from jrh_mlflow.errors import TrackingError
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("judge")
 @click.option("--traces", required=True, metavar="traces:/EXPERIMENT", help="Traces with people's feedback on them.")
 @click.option(

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import asked_run, force_option, seed_option, shown_as, typed_options
+from jrh_mlflow.cli.options import Command, asked_run, force_option, seed_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_quotes, print_result
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("judge", metavar="RUN|MODEL")
 @click.option("--suite", help="Pairs or labelled single responses; the run's own, or the datasheet suite.")
 @click.option("--queries", type=click.IntRange(20), default=500, show_default=True, help="Most calls of the search.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import (
+    CommandGroup,
     as_json,
     force_option,
     from_model,
@@ -31,7 +32,7 @@ _SHOWN = 5
 journal_option = from_model(RunOptions, "journal")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def batch() -> None:
     """Ask through batch files: half price at providers, or `vllm run-batch` with no server.
 

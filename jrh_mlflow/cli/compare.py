@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import force_option, own_run, shown_as, typed
+from jrh_mlflow.cli.options import Command, force_option, own_run, shown_as, typed
 from jrh_mlflow.cli.printing import print_as, print_place, print_result
 from jrh_mlflow.outputs import check_free
 
@@ -16,7 +16,7 @@ _OF_A_JURY = ("ties", "min_votes", "size", "max_usd")
 _OF_EVERY_RESULT = ("run_name", "tracking_uri")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of any false difference.")
 @click.option("--primary", metavar="AXIS", multiple=True, help="A deciding axis; repeatable. [the headline axes]")

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import shown_as, store
+from jrh_mlflow.cli.options import Command, shown_as, store
 from jrh_mlflow.cli.printing import print_result
 
 _SAMPLINGS = ("random", "stratified", "by_verdict")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("verdicts")
 @click.argument("calibration", required=False)
 @click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jrh_mlflow.cli.options import Command
 from jrh_mlflow.cli.printing import print_lines, print_table
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.schema.estimates import Estimate
@@ -38,7 +39,7 @@ _MOST_JUDGES = 3
 _HOWTO = "https://github.com/jrh-mlflow/jrh-mlflow/blob/main/docs/howto/judge_you_have.md"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--store", default="demo", show_default=True, help="Folder for the demo's MLflow store.")
 @click.option("--port", default=5000, show_default=True, help="Of the UI that the printed links point to.")
 @click.option("--quick", is_flag=True, help="Leave the recorded judge out.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.options import (
+    Command,
     allow_code,
     force_option,
     from_model,
@@ -73,7 +74,7 @@ run_options = together(
 """How a judge is asked; the names are those of `jrh.evaluate`."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("recipe_file", metavar="[RECIPE.yaml|scorers:/NAME]", required=False, type=click.Path())
 @judge_options
 @run_options
@@ -154,7 +155,7 @@ def evaluate(
     _end([result])
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("recipe_file", metavar="[RECIPE.yaml|scorers:/NAME]", required=False, type=click.Path())
 @click.option(
     "--criteria",

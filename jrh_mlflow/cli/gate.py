@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import force_option, from_model, shown_as
+from jrh_mlflow.cli.options import Command, force_option, from_model, shown_as
 from jrh_mlflow.cli.printing import print_as, print_place
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import RunOptions
@@ -23,7 +23,7 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _FAILED = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run")
 @click.option("--require", metavar="RULE", multiple=True, help="A rule, as in 'dark_current <= 0.1'; once per rule.")
 @click.option(

@@ -13,6 +13,7 @@ import click
 
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
+    Command,
     allow_code,
     as_json,
     extra_fields,
@@ -110,7 +111,7 @@ model_options = together(
 """Generator, validator, money and MLflow."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="DATA|LOG|traces:/EXPERIMENT|RECIPE.yaml", type=click.Path())
 @data_options
 @transcript_options

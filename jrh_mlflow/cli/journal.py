@@ -10,55 +10,69 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.options import CommandGroup, as_json
 from jrh_mlflow.cli.printing import print_table
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.journal import Summary
 
 
-_PATH = click.option(
-    "--path", type=click.Path(), help="A file or postgresql://...; the one of this user when left out."
+_JOURNAL = click.option(
+    "--journal", "path", type=click.Path(), help="A file or postgresql://...; the one of this user when left out."
 )
 
 
-@click.group(invoke_without_command=True)
-@_PATH
-@click.option("--prune", is_flag=True, help="Delete settled calls; what was spent stays counted.")
-@click.option("--older-than", type=float, metavar="DAYS", help="Prune calls settled longer ago than this.")
-@click.option("--failed", is_flag=True, help="Prune only calls without an answer: failed and lost ones.")
-@click.option("--yes", is_flag=True, help="Prune without asking.")
-@as_json
-@click.pass_context
-def journal(
-    context: click.Context,
-    path: str | None,
-    prune: bool,
-    older_than: float | None,
-    failed: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+@click.group(cls=CommandGroup)
+def journal() -> None:
     """Show what the journal of paid answers holds, or prune it.
 
-    Example: jrh journal --prune --failed --older-than 30
+    Example: jrh journal show
     """
-    if context.invoked_subcommand is not None:
-        return
-    _check(prune=prune, older_than=older_than, failed=failed, yes=yes)
+
+
+@journal.command()
+@_JOURNAL
+@as_json
+def show(path: str | None, as_json: bool) -> None:
+    """Show size, counts and what was spent.
+
+    Example: jrh journal show --json
+    """
     from jrh_mlflow.engine.journal import open_journal
 
     place = _found(path)
-    if prune and not yes and not click.confirm(_question(older_than=older_than, failed=failed), err=True):
+    with open_journal(place) as book:
+        _print(book.place if "://" in place else place, book.summary(), None, as_json=as_json)
+
+
+@journal.command()
+@_JOURNAL
+@click.option("--older-than", type=float, metavar="DAYS", help="Only calls settled longer ago than this.")
+@click.option("--failed", is_flag=True, help="Only calls without an answer: failed and lost ones.")
+@click.option("--yes", is_flag=True, help="Do not ask first.")
+@as_json
+def prune(path: str | None, older_than: float | None, failed: bool, yes: bool, as_json: bool) -> None:
+    """Delete settled calls; what was spent stays counted.
+
+    Example: jrh journal prune --failed --older-than 30
+    """
+    if older_than is None and not failed:
+        raise click.UsageError("Say what to prune: --older-than DAYS, --failed, or both.")
+    if older_than is not None and not 0 <= older_than < math.inf:
+        raise click.UsageError(f"--older-than takes a number of days, 0 or more, but got {older_than}.")
+    from jrh_mlflow.engine.journal import open_journal
+
+    place = _found(path)
+    if not yes and not click.confirm(_question(older_than=older_than, failed=failed), err=True):
         click.echo("Nothing was deleted.", err=True)
         return
     with open_journal(place) as book:
-        removed = book.prune(older_than_days=older_than, failed=failed) if prune else None
+        removed = book.prune(older_than_days=older_than, failed=failed)
         _print(book.place if "://" in place else place, book.summary(), removed, as_json=as_json)
 
 
 @journal.command()
-@_PATH
+@_JOURNAL
 @click.option("--model", help="Only of this model, with or without its provider.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Only of this day (UTC) or later.")
 @as_json
@@ -101,18 +115,8 @@ def _found(path: str | None) -> str:
     place = path or str(default_journal())
     # The address of a server may hold a password: opening it says what is wrong without repeating it.
     if "://" not in place and not Path(place).is_file():
-        raise JournalError(f"There is no journal {place}. Give its --path, or run `jrh evaluate` first.")
+        raise JournalError(f"There is no journal {place}. Give --journal, or run `jrh evaluate` first.")
     return place
-
-
-def _check(*, prune: bool, older_than: float | None, failed: bool, yes: bool) -> None:
-    limited = older_than is not None or failed
-    if not prune and (limited or yes):
-        raise click.UsageError("--older-than, --failed and --yes go with --prune.")
-    if prune and not limited:
-        raise click.UsageError("Say what to prune: --older-than DAYS, --failed, or both.")
-    if older_than is not None and not 0 <= older_than < math.inf:
-        raise click.UsageError(f"--older-than takes a number of days, 0 or more, but got {older_than}.")
 
 
 def _question(*, older_than: float | None, failed: bool) -> str:

@@ -36,13 +36,11 @@ GROUPS = {
     "Decide": {
         "gate": ("gate", "Decide by rules about a logged judge, with an exit code for CI."),
         "plan": ("plan", "Say how many calls or labels are needed, before you pay."),
-        "status": ("status", "Say whether the judge in use is the one that was measured."),
-        "watch": ("watch", "Look whether a measured judge has changed, as often as you like."),
+        "watch": ("watch", "Say whether a judge is still the one that was measured."),
     },
     "Work with people's labels": {
-        "agree": ("agree", "Measure how well a judge agrees with people."),
+        "agree": ("agree", "Measure how well a judge agrees with people, or draw items to label."),
         "correct": ("correct", "Estimate the true pass rate behind a judge's."),
-        "label": ("label", "Draw items for people to label."),
         "align": ("align", "Align a judge with people's labels, and prove that it helped."),
     },
     "Make suites": {
@@ -50,7 +48,6 @@ GROUPS = {
         "respond": ("respond", "Have models answer a column of prompts."),
         "review": ("review", "Review generated items in the browser."),
         "suite": ("suite", "Build, check and show suites and tasks."),
-        "tests": ("tests", "List the reliability tests, or show how one is written."),
     },
     "Look": {
         "ui": ("ui", "Open the MLflow UI on a store."),
@@ -61,8 +58,45 @@ GROUPS = {
         "model": ("model", "Fetch a small model that runs on this machine, or list them."),
     },
 }
-"""What people want, the most used first; commands with their module and their line of help."""
+"""All commands by what people want, with their module and their line of help."""
 COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
+MOST_USED = ("evaluate", "compare", "sweep", "gate", "generate", "review", "agree", "watch", "ui", "demo")
+"""What `jrh --help` lists."""
+
+
+@click.command("help")
+@click.argument("names", metavar="[all|COMMAND]", nargs=-1)
+@click.pass_context
+def show_help(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show all commands, or the help of one.
+
+    \b
+    Example: jrh help all
+             jrh help suite build
+    """
+    parent = context.parent
+    assert parent is not None
+    if names == ("all",):
+        formatter = parent.make_formatter()
+        _list_groups(formatter, GROUPS)
+        click.echo(formatter.getvalue().strip())
+        return
+    command: click.Command = group
+    for name in names:
+        found = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        if found is None:
+            raise click.UsageError(f"Unknown command {name!r}.{suggest(name, COMMANDS)} `jrh help all` lists them.")
+        command = found
+        parent = click.Context(command, info_name=name, parent=parent)
+    click.echo(command.get_help(parent))
+
+
+def _list_groups(formatter: click.HelpFormatter, groups: Mapping[str, Mapping[str, tuple[str, str]]]) -> None:
+    """List commands by group from their one-line help, importing none of them."""
+    widest = max(len(name) for commands in groups.values() for name in commands)
+    for title, commands in groups.items():
+        with formatter.section(title):
+            formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in commands.items()])
 
 
 class _Lazy(click.Group):
@@ -70,6 +104,8 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return show_help
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"jrh_mlflow.cli.{COMMANDS[cmd_name][0]}")
@@ -77,16 +113,15 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from their one-line help, importing none of them."""
-        widest = max(map(len, COMMANDS))
-        for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in commands.items()])
+        """List the commands that are used most."""
+        _list_groups(formatter, {"Commands": {name: COMMANDS[name] for name in MOST_USED}})
+        formatter.write_paragraph()
+        formatter.write_text(f"`jrh help all` shows all {len(COMMANDS)} commands, `jrh help COMMAND` what one takes.")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
             raise click.UsageError(f"Unknown command {args[0]!r}.{suggest(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.options import CommandGroup, as_json
 from jrh_mlflow.cli.printing import print_table
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def model() -> None:
     """Fetch a small model that runs on this machine, or list them.
 

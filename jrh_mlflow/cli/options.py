@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
@@ -22,6 +22,50 @@ F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)
 
 _RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*-\s*(-?\d+(?:\.\d+)?)\s*")
+NETWORK_AND_STORAGE = (
+    "--concurrency",
+    "--requests-per-minute",
+    "--tokens-per-minute",
+    "--timeout",
+    "--allow-key-to",
+    "--journal",
+    "--fresh-after",
+    "--backend",
+    "--storage",
+    "--experiment",
+    "--tracking-uri",
+    "--port",
+)
+"""The options on endpoints, limits and stores, in the order in which every `--help` ends with them."""
+NETWORK_TITLE = "Network and storage"
+
+
+def network_options(parameters: Iterable[click.Parameter]) -> tuple[list[click.Parameter], list[click.Parameter]]:
+    """Part the parameters of a command: what it does, and the network and storage that it uses."""
+    places = {flag: place for place, flag in enumerate(NETWORK_AND_STORAGE)}
+    network = [each for each in parameters if max(each.opts, key=len) in places]
+    own = [each for each in parameters if each not in network]
+    return own, sorted(network, key=lambda each: places[max(each.opts, key=len)])
+
+
+class Command(click.Command):
+    """A command whose help ends with the options on network and storage."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two sections."""
+        for title, parameters in zip(("Options", NETWORK_TITLE), network_options(self.get_params(ctx)), strict=True):
+            records = [record for each in parameters if (record := each.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class CommandGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 as_markdown = click.option("--markdown", is_flag=True, help="Print the whole page as Markdown.")
@@ -98,6 +142,19 @@ def typed() -> set[str]:
     """Return the parameters of the options that were typed, which a default is not."""
     context = click.get_current_context()
     return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+def refuse_typed_but(allowed: set[str], *, of: str) -> None:
+    """Refuse options that a mode of a command does not read, such as those of a look beside `--status`.
+
+    Raises:
+        click.UsageError: naming them.
+    """
+    refused = typed() - allowed
+    if refused:
+        parameters = click.get_current_context().command.params
+        flags = sorted(max(each.opts, key=len) for each in parameters if each.name in refused)
+        raise click.UsageError(f"{of} does not take {', '.join(flags)}. Leave it out.")
 
 
 _CODE = "jrh_mlflow.allow_code"

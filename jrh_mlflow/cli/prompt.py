@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.evaluate import joined_recipe
-from jrh_mlflow.cli.options import allow_code, as_json, judge_options, store, suite_option, together
+from jrh_mlflow.cli.options import (
+    CommandGroup,
+    allow_code,
+    as_json,
+    judge_options,
+    store,
+    suite_option,
+    together,
+)
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.show.numbers import quote_text
 from jrh_mlflow.text import clean_text
@@ -35,7 +43,7 @@ _of_a_judge = together(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def prompt() -> None:
     """Show what a judge is sent, or ask it about three items and show what is understood.
 

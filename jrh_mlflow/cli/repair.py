@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import from_model, paid_run, seed_option, shown_as, typed_options
+from jrh_mlflow.cli.options import Command, from_model, paid_run, seed_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_result
 from jrh_mlflow.options import RunOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run")
 @click.option("--require", metavar="RULE", multiple=True, help="Move the alias only where this rule holds; repeatable.")
 @click.option("--labels", type=click.Path(exists=True, dir_okay=False), help="Table of people's labels: item, label.")

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from jrh_mlflow.cli.generate import _scale
-from jrh_mlflow.cli.options import from_model, pairs_option, shown_as, tracking, typed
+from jrh_mlflow.cli.options import Command, from_model, pairs_option, shown_as, tracking, typed
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.options import GenerationSettings, RunOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", metavar="FILE|runs:/ID", type=click.Path())
 @pairs_option("--map", "columns", "ROLE=COLUMN", help="Which column plays which role, of those above.")
 @click.option(

@@ -8,14 +8,22 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, asked_run, extra_fields, force_option, from_model, typed_options
+from jrh_mlflow.cli.options import (
+    Command,
+    as_json,
+    asked_run,
+    extra_fields,
+    force_option,
+    from_model,
+    typed_options,
+)
 from jrh_mlflow.cli.printing import print_quotes
 from jrh_mlflow.options import AskedRunOptions, JudgeOptions
 
 _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base", "extra")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("prompts", type=click.Path(exists=True))
 @click.option(
     "--model", "models", multiple=True, required=True, metavar="NAME", help="Who answers; several times for several."

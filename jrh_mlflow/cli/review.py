@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, store
+from jrh_mlflow.cli.options import Command, as_json, store
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("suites", metavar="SUITE...", nargs=-1, required=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one. [0]")
 @click.option("--reviewer", metavar="NAME", help="Who decides; the page asks when left out.")

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import asked_run, pairs_option, shown_as, typed_options
+from jrh_mlflow.cli.options import Command, asked_run, pairs_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_quotes, print_result
 
 
-@click.command("self-preference")
+@click.command("self-preference", cls=Command)
 @click.argument("table", type=click.Path(exists=True))
 @click.option(
     "--judge",

@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, force_option, pairs_option, store, table_option
+from jrh_mlflow.cli.options import CommandGroup, as_json, force_option, pairs_option, store, table_option
 from jrh_mlflow.cli.printing import print_lines, print_table, save_table
+from jrh_mlflow.cli.tests import tests
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
     from jrh_mlflow.measuring.suite_audit import SuiteAudit
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def suite() -> None:
     """Build, check, audit and show suites and tasks.
 
-    Example: jrh suite build --half-steps -o my_suite
+    Example: jrh suite build -o my_suite
     """
+
+
+suite.add_command(tests)
 
 
 @suite.command()

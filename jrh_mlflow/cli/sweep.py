@@ -13,6 +13,7 @@ import click
 
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
+    Command,
     allow_code,
     from_model,
     limits,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.sweeps.sweep import SweepQuote
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("space", metavar="SPACE.yaml", type=click.Path(dir_okay=False))
 @suite_option
 @click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")

@@ -1,4 +1,4 @@
-"""`jrh tests`."""
+"""`jrh suite tests`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.options import Command, as_json
 from jrh_mlflow.cli.printing import print_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _NEEDS = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", required=False)
 @as_json
 def tests(name: str | None, as_json: bool) -> None:
@@ -33,9 +33,9 @@ def tests(name: str | None, as_json: bool) -> None:
     NAME may have parameters, as for --tests, or be a prompt file of your own.
 
     \b
-    Example: jrh tests label_flip
-             jrh tests stochastic_stability:replicates=5
-             jrh tests @sarcasm.txt
+    Example: jrh suite tests label_flip
+             jrh suite tests stochastic_stability:replicates=5
+             jrh suite tests @sarcasm.txt
     """
     from jrh_mlflow.perturb import AGENT_TESTS
     from jrh_mlflow.perturb.registry import TESTS, find_agent_test, find_test, installed_tests, listed_tests

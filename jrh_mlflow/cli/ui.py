@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from jrh_mlflow.cli.options import Command
 
-@click.command()
+
+@click.command(cls=Command)
 @click.argument("store", required=False)
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 @click.option("--copy", is_flag=True, help="Serve a temporary copy and leave the folder as it is.")

@@ -65,7 +65,7 @@ def _finding(check: RuleCheck, run_id: str | None) -> Finding:
     elif check.state == "undecided":
         advice, command = _what_decides(check, run_id)
     elif run_id is not None:
-        command = f"jrh status {run_id[:8]}"
+        command = f"jrh watch {run_id[:8]} --status"
     return Finding(
         axis=check.rule.key,
         state=_FINDING[check.state],
@@ -131,7 +131,7 @@ def _what_decides(check: RuleCheck, run_id: str | None) -> tuple[str, str]:
     if run_id is None or not is_share:
         return f"{helps[0].upper()}{helps[1:]}.", ""
     width = max(0.01, round(2 * abs(check.estimate - check.rule.limit), 2))
-    plan = f"jrh plan calls --axis {check.rule.axis} --width {width:g} --pilot {run_id[:8]}"
+    plan = f"jrh plan --axis {check.rule.axis} --width {width:g} --pilot {run_id[:8]}"
     return f"{helps[0].upper()}{helps[1:]}.", plan
 
 

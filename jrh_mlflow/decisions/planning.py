@@ -232,6 +232,8 @@ def plan(
     tracking_uri: str | None = None,
     seed: int = 0,
     labels: bool = False,
+    positive: object = None,
+    cluster: str | None = None,
 ) -> Plan | LabelPlan:
     """Say how many tasks, items and calls show what is wanted, and what they cost; nothing is asked or paid.
 
@@ -261,12 +263,14 @@ def plan(
         seed: Of the draws.
         labels: Count labels of people in place of calls, for a corrected rate of this `width`: a `LabelPlan`, and the
             pilot is then what `jrh.correct` takes, all verdicts and some labels.
+        positive: Of a plan for labels: label, or labels, that are a pass, where they are not booleans.
+        cluster: Of a plan for labels: column, or tag of traces, with what was sampled together.
 
     Raises:
         RecipeError: when the wish is impossible, or the axis is none that can be planned or is not in the suite.
     """
     if labels:
-        return plan_labels(pilot, width=width, tracking_uri=tracking_uri, seed=seed)
+        return plan_labels(pilot, width=width, positive=positive, cluster=cluster, tracking_uri=tracking_uri, seed=seed)
     if axis is None:
         raise RecipeError("`axis` must name what is measured: `dark_current`, `label_flip/accuracy`.")
     _check_wish(axis, width, difference, power)

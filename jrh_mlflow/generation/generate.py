@@ -85,7 +85,7 @@ def generate(
             mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
             folder of them, `Transcript` objects or lists of messages. For either: `traces:/<experiment>` in the store
             at `tracking_uri`, labelled by people (`columns={"label": "scores.NAME"}`).
-        tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them. With
+        tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh suite tests` lists them. With
             parameters `{"name": "stochastic_stability", "replicates": 5}` or `"stochastic_stability:replicates=5"`; a
             prompt file is a test of your own: `"@sarcasm.txt"`, `{"name": "sarcasm", "prompt": "sarcasm.txt"}`.
         rubric: The question the judge answers about a response; or several in one suite, under ids of their own:

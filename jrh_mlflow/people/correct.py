@@ -84,9 +84,10 @@ def correct(
             (`item`) on both sides, all of its items are among the verdicts, or none.
         sampling: How the labelled items were drawn: `random` (from the items of the verdicts), `stratified` (within
             the person's labels, such as half passes and half fails) or `by_verdict` (within the judge's verdicts).
-            None: as the column `inclusion` beside the labels says (`jrh label draw` writes it); without it the interval
-            holds for all three ways and for labels of another application on which the judge errs as often, and is
-            about twice as wide. `random` is believed unless the judge's verdicts on labelled and other items differ.
+            None: as the column `inclusion` beside the labels says (`jrh agree --draw` writes it); without it the
+            interval holds for all three ways and for labels of another application on which the judge errs as often,
+            and is about twice as wide. `random` is believed unless the judge's verdicts on labelled and other items
+            differ.
         weights: Inverse inclusion probabilities of the calibration items, where they are known: a column of the
             calibration, or one number for each of its rows.
         cluster: Column, tag of traces or field of a suite's meta with what was sampled together; None takes the column

@@ -308,7 +308,7 @@ def questioned(data: _Data) -> tuple[Pool, str]:
         return "same", ""
     return "same" if taken_out else "unknown", (
         f"It is not known how the labelled items were drawn, so {holds}. If they were drawn at random from the items "
-        'whose rate is asked for, sampling="random" gives the narrower interval; `jrh label draw` draws them so.'
+        'whose rate is asked for, sampling="random" gives the narrower interval; `jrh agree --draw` draws them so.'
     )
 
 
@@ -379,7 +379,7 @@ def _missing(data: _Data) -> str | None:
     if data.method == OPEN and not data.has_rogan_gladen:
         return (
             "labels of people that are scores tell their mean only where it is known how the items were drawn; draw "
-            "them at random (`jrh label draw`), or say how they were (sampling=)"
+            "them at random (`jrh agree --draw`), or say how they were (sampling=)"
         )
     if data.method == "Rogan-Gladen":
         if not data.binary and (data.scores is None or not data.has_rogan_gladen):

@@ -1,4 +1,4 @@
-"""`jrh plan labels`: how many labels of people a corrected rate needs, by how the items are drawn."""
+"""`jrh plan --labels`: how many labels of people a corrected rate needs, by how the items are drawn."""
 
 from __future__ import annotations
 
@@ -87,11 +87,7 @@ def plan_labels(
     pilot: object,
     *,
     width: float | None,
-    scorer: str | None = None,
     positive: object = None,
-    judge: str = "judge",
-    human: str = "human",
-    item: str = "item",
     cluster: str | None = None,
     tracking_uri: str | None = None,
     seed: int = 0,
@@ -102,11 +98,7 @@ def plan_labels(
         pilot: All verdicts of the judge, some items with people's labels too, as for `jrh.correct`: a table with the
             columns `judge` and `human` (with gaps), traces, the result or run of `mlflow.genai.evaluate`.
         width: Wanted width of the 95 % interval.
-        scorer: Which scorer of the source; the only one when None.
         positive: Label, or labels, that are a pass, where they are not booleans.
-        judge: Column of the judge's verdicts or scores.
-        human: Column of people's labels.
-        item: Column of ids.
         cluster: Column, or tag of traces, with what was sampled together; as for `jrh.correct`.
         tracking_uri: MLflow store; the active one when None.
         seed: Of the draws that tell how uncertain the pilot is.
@@ -116,12 +108,9 @@ def plan_labels(
     """
     if pilot is None or width is None or not 0 < width < 1:
         raise RecipeError("A plan for labels needs a `pilot` with verdicts and some labels, and a `width` in 0 … 1.")
-    options = LabelOptions(
-        part="verdicts", judge=judge, human=human, item=item, cluster=cluster, tracking_uri=tracking_uri, fresh=True
-    )
-    named = None if human == "human" else human
-    labels = chosen_by_scorer(labels_of(pilot, options), scorer=scorer, human=named)
-    judged = read_judged(labels, options, positive=given_labels(positive), scorer=scorer, human=named)
+    options = LabelOptions(part="verdicts", judge="judge", cluster=cluster, tracking_uri=tracking_uri, fresh=True)
+    labels = chosen_by_scorer(labels_of(pilot, options), scorer=None, human=None)
+    judged = read_judged(labels, options, positive=given_labels(positive), scorer=None, human=None)
     judged = judged.take(~np.isnan(judged.judge))
     items, people = len(judged), np.full(len(judged), np.nan) if judged.human is None else judged.human
     n_pilot = int((~np.isnan(people)).sum())

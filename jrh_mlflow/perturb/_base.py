@@ -119,7 +119,7 @@ class Parameter:
 
 
 def parameter(default: Any, help: str) -> Any:
-    """Declare a setting of a test that is a dataclass, with a line for `jrh tests NAME`."""
+    """Declare a setting of a test that is a dataclass, with a line for `jrh suite tests NAME`."""
     return field(default=default, metadata={"help": help})
 
 
@@ -128,7 +128,7 @@ class ReliabilityTest(ABC):
 
     name: str
     title: str
-    """What changes, in one line for `jrh tests`."""
+    """What changes, in one line for `jrh suite tests`."""
     expects: Expectation = UNCHANGED
     """What a right judge does, and how that is scored."""
     changes: str = ""

@@ -99,7 +99,7 @@ def find_test(name: str) -> ReliabilityTest:
     if name in others.problems:
         raise RecipeError(f"{others.problems[name]}.")
     known = [*TESTS, *AGENT_TESTS, *others.tests, *GROUPS]
-    raise RecipeError(f"Unknown test {name!r}.{suggest(name, known)} `jrh tests` lists them.")
+    raise RecipeError(f"Unknown test {name!r}.{suggest(name, known)} `jrh suite tests` lists them.")
 
 
 def listed_tests(given: object, *, folder: Path | None = None, where: str = "") -> list[str | ReliabilityTest]:
@@ -167,7 +167,7 @@ def find_tests(names: object, labels: Labels) -> list[ReliabilityTest]:
         elif not isinstance(entry, ReliabilityTest) or entry.name not in own or entry.name not in grouped:
             tests.append(_meant(entry, labels))
     if not tests:
-        raise RecipeError('No test was named. Give names, "paper" or "all"; `jrh tests` lists them.')
+        raise RecipeError('No test was named. Give names, "paper" or "all"; `jrh suite tests` lists them.')
     seen: set[str] = set()
     for test in tests:
         if test.name in seen:

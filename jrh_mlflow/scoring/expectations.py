@@ -33,7 +33,7 @@ class Expectation(ABC):
     """A kind of right behaviour: which share stands for a test, and how it is told to people."""
 
     text: str
-    """One phrase for `jrh tests`: `answer unchanged`."""
+    """One phrase for `jrh suite tests`: `answer unchanged`."""
     heading: str = ""
     """Of the section in a report that only this kind has; the test's name when empty."""
 

@@ -72,8 +72,8 @@ def sentence_text(text: str) -> str:
     """Write a sentence of a verdict for Markdown: what stands between back quotes is a command and stays code.
 
     Example:
-        >>> sentence_text("Ask <b> with `jrh plan calls --axis x_y`")
-        'Ask &lt;b> with `jrh plan calls --axis x_y`'
+        >>> sentence_text("Ask <b> with `jrh plan --axis x_y`")
+        'Ask &lt;b> with `jrh plan --axis x_y`'
     """
     parts = plain(text).split("`")
     # A back quote without its partner is no code.

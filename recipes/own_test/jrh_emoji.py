@@ -1,7 +1,7 @@
 """A reliability test of your own: one class that says what changes, what is expected and how items are written.
 
 Run: python recipes/own_test/jrh_emoji.py (needs no key: the test writes by code, and the judge is a function).
-Installed (pip install ./recipes/own_test), it is found by its name: jrh tests emoji.
+Installed (pip install ./recipes/own_test), it is found by its name: jrh suite tests emoji.
 """
 
 from __future__ import annotations

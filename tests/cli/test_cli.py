@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.cli.main import COMMANDS
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.show.names import axis_name
 from jrh_mlflow.suites import datasheet_suite
@@ -17,15 +16,6 @@ from tests import processes
 from tests.cli.conftest import Jrh
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_help_lists_every_command_with_an_example(jrh: Jrh) -> None:
-    listed = processes.run(processes.JRH, "--help").stdout
-    for name in COMMANDS:
-        assert name in listed
-        shown = jrh(name, "--help")
-        assert shown.code == 0
-        assert "Example: jrh" in shown.out
 
 
 def test_help_loads_no_heavy_library(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_batch_goes_out_and_comes_back_and_a_run_asks_nothing_more(
         run = evaluate(same, suite, replicates=2, tracking_uri=store_uri, experiment="tests")
         assert server.counts["requests"] == 0
     assert run.metrics["calls/cached"] == len(lines)
-    shown = json.loads(jrh("journal", "--json").out)
+    shown = json.loads(jrh("journal", "show", "--json").out)
     assert shown["answered"] == len(lines)
     assert shown["spent_usd"] == json.loads(back.out)["cost_usd"] == pytest.approx(run.cost_usd, rel=0.01)
 
@@ -170,15 +170,14 @@ def test_parts_are_listed_and_nothing_missing_writes_no_file(jrh: Jrh, suite: Pa
         (("batch", "import", "r.jsonl", "--model", MODEL), "those with its results"),
         (("batch", "import", "r", "o", "--model", MODEL, "--price", "cheap"), "--price takes IN,OUT"),
         (("batch", "import", "r", "o", "--model", MODEL, "--discount", "2"), "between 0 and 1"),
-        (("journal",), "There is no journal"),
-        (("journal", "--path", "nowhere.db"), "There is no journal nowhere.db"),
+        (("journal", "show"), "There is no journal"),
+        (("journal", "show", "--journal", "nowhere.db"), "There is no journal nowhere.db"),
         (
-            ("journal", "--path", f"postgresql://me:{KEY}@127.0.0.1:1/db"),
+            ("journal", "show", "--journal", f"postgresql://me:{KEY}@127.0.0.1:1/db"),
             "No connection to postgresql://me@127.0.0.1:1/db",
         ),
-        (("journal", "--prune"), "--older-than DAYS, --failed, or both"),
-        (("journal", "--failed"), "go with --prune"),
-        (("journal", "--prune", "--older-than", "nan"), "0 or more"),
+        (("journal", "prune"), "--older-than DAYS, --failed, or both"),
+        (("journal", "prune", "--older-than", "nan"), "0 or more"),
     ],
 )
 def test_bad_input_is_said_clearly_with_exit_code_2(jrh: Jrh, arguments: tuple[str, ...], text: str) -> None:
@@ -210,7 +209,7 @@ def test_the_options_defaults_are_the_judges_own() -> None:
 
 def test_journal_shows_what_it_holds(jrh: Jrh, tmp_path: Path) -> None:
     path = filled(tmp_path / "my.db")
-    facts = json.loads(jrh("journal", "--path", path, "--json").out)
+    facts = json.loads(jrh("journal", "show", "--journal", path, "--json").out)
     size = facts.pop("size_bytes")
     assert size >= 4096
     assert facts == {
@@ -222,7 +221,7 @@ def test_journal_shows_what_it_holds(jrh: Jrh, tmp_path: Path) -> None:
         "lost": 0,
         "spent_usd": 1.500002,
     }
-    shown = jrh("journal", "--path", path)
+    shown = jrh("journal", "show", "--journal", path)
     assert "$1.500002" in shown.out
     assert [line.split()[-1] for line in shown.out.splitlines() if line.startswith("answered")] == ["2"]
 
@@ -232,12 +231,12 @@ def test_a_journal_on_a_server_is_shown_and_pruned_without_its_password(jrh: Jrh
     with open_journal(address) as journal:
         asyncio.run(ask(journal, "a"))
         asyncio.run(fail(journal, "b"))
-    facts = json.loads(jrh("journal", "--path", address, "--json").out)
+    facts = json.loads(jrh("journal", "show", "--journal", address, "--json").out)
     assert (facts["answered"], facts["failed"], facts["spent_usd"]) == (1, 1, 0.000005)
     assert facts["path"].startswith("postgresql://jrh@/")
-    shown = jrh("journal", "--path", address, "--prune", "--failed", "--yes")
+    shown = jrh("journal", "prune", "--journal", address, "--failed", "--yes")
     assert facts["path"] in shown.out
-    assert json.loads(jrh("journal", "--path", address, "--json").out)["failed"] == 0
+    assert json.loads(jrh("journal", "show", "--journal", address, "--json").out)["failed"] == 0
     for text in (json.dumps(facts), shown.out, shown.err):
         assert postgres.PASSWORD not in text
         assert postgres.ESCAPED not in text
@@ -245,22 +244,22 @@ def test_a_journal_on_a_server_is_shown_and_pruned_without_its_password(jrh: Jrh
 
 def test_pruning_needs_a_yes_and_keeps_what_was_spent(jrh: Jrh, tmp_path: Path) -> None:
     path = filled(tmp_path / "my.db")
-    command = (processes.JRH, "journal", "--path", path, "--prune", "--older-than", 0)
+    command = (processes.JRH, "journal", "prune", "--journal", path, "--older-than", 0)
     asked = processes.run(*command, typed="n\n", check=True)
     assert "paid answers too, older than 0 days" in asked.stderr
     assert "Nothing was deleted." in asked.stderr
-    failed = json.loads(jrh("journal", "--path", path, "--prune", "--failed", "--yes", "--json").out)
+    failed = json.loads(jrh("journal", "prune", "--journal", path, "--failed", "--yes", "--json").out)
     assert (failed["removed"], failed["failed"], failed["answered"]) == (1, 0, 2)
-    young = json.loads(jrh("journal", "--path", path, "--prune", "--older-than", 1, "--yes", "--json").out)
+    young = json.loads(jrh("journal", "prune", "--journal", path, "--older-than", 1, "--yes", "--json").out)
     assert young["removed"] == 0
-    rest = jrh("journal", "--path", path, "--prune", "--older-than", 0, "--yes")
+    rest = jrh("journal", "prune", "--journal", path, "--older-than", 0, "--yes")
     assert "$1.500002" in rest.out
-    assert json.loads(jrh("journal", "--path", path, "--json").out)["answered"] == 0
+    assert json.loads(jrh("journal", "show", "--journal", path, "--json").out)["answered"] == 0
 
 
 def test_a_file_that_is_no_journal_is_left_alone(jrh: Jrh, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("my notes\n" * 1000)
-    done = jrh("journal", "--path", "notes.txt")
+    done = jrh("journal", "show", "--journal", "notes.txt")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert (tmp_path / "notes.txt").read_text() == "my notes\n" * 1000
 
@@ -290,10 +289,10 @@ def test_a_bill_has_a_line_for_each_day_and_model(jrh: Jrh, tmp_path: Path) -> N
 
     with open_journal(path) as book:
         asyncio.run(pay(book))
-    lines = json.loads(jrh("journal", "bill", "--path", path, "--json").out)
+    lines = json.loads(jrh("journal", "bill", "--journal", path, "--json").out)
     found = {line["model"]: (line["calls"], line["input_tokens"], line["usd"], line["unknown"]) for line in lines}
     assert found == {"openai/gpt-4o-mini": (2, 14, 1e-05, 0), "openai/gpt-4o": (2, 7, 5e-06, 1)}
-    (line,) = json.loads(jrh("journal", "bill", "--path", path, "--model", "gpt-4o", "--json").out)
+    (line,) = json.loads(jrh("journal", "bill", "--journal", path, "--model", "gpt-4o", "--json").out)
     assert line["worst_case_usd"] == 9e-06
-    assert json.loads(jrh("journal", "bill", "--path", path, "--since", "2126-01-01", "--json").out) == []
-    assert "openai/gpt-4o-mini" in jrh("journal", "bill", "--path", path).out
+    assert json.loads(jrh("journal", "bill", "--journal", path, "--since", "2126-01-01", "--json").out) == []
+    assert "openai/gpt-4o-mini" in jrh("journal", "bill", "--journal", path).out

@@ -94,7 +94,7 @@ def test_a_broken_file_is_one_clear_line_without_what_it_holds(content: bytes, s
 
 
 def test_a_missing_file_that_was_named_is_code_two(tmp_path: Path) -> None:
-    done = processes.run(processes.JRH, "--env-file", "nowhere.env", "tests", env=without_switch())
+    done = processes.run(processes.JRH, "--env-file", "nowhere.env", "suite", "tests", env=without_switch())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "jrh: The environment file nowhere.env cannot be read: No such file or directory.\n"
 

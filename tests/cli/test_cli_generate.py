@@ -1,4 +1,4 @@
-"""`jrh generate` and `jrh tests`, run as a user runs them."""
+"""`jrh generate` and `jrh suite tests`, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -217,17 +217,20 @@ def test_bad_input_says_what_to_do_and_is_code_two(arguments: tuple[str, ...], t
 
 
 def test_tests_are_listed_with_what_they_expect_and_a_prompt_is_shown() -> None:
-    listed = cli("tests")
+    listed = cli("suite", "tests")
     assert listed.exit_code == 0
     line = next(line for line in listed.output.splitlines() if line.startswith("label_flip"))
     assert "model" in line
     assert "the flipped label" in line
-    shown = cli("tests", "label_flip").output
+    shown = cli("suite", "tests", "label_flip").output
     assert "=====BEGIN ORIGINAL=====" in shown
     assert "a validator must give the expected answer" in shown
-    assert "no model is asked" in cli("tests", "typos").output
-    assert {one["test"] for one in json.loads(cli("tests", "--json").output)} >= {"label_flip", "synthetic_ordinal"}
-    assert "Did you mean 'typos'" in str(cli("tests", "typo").exception)
+    assert "no model is asked" in cli("suite", "tests", "typos").output
+    assert {one["test"] for one in json.loads(cli("suite", "tests", "--json").output)} >= {
+        "label_flip",
+        "synthetic_ordinal",
+    }
+    assert "Did you mean 'typos'" in str(cli("suite", "tests", "typo").exception)
 
 
 @pytest.mark.parametrize("key", ["rubric", "instruction"])

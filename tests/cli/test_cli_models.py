@@ -44,7 +44,7 @@ def test_a_model_is_priced_then_measured_then_served_from_the_journal(
         again = jrh("evaluate", *judge, *sampling, *where)
         assert json.loads(again.out)[0]["metrics"]["calls/cached"] == 64
         assert server.counts["requests"] == 64
-        shown = jrh("journal", "--json")
+        shown = jrh("journal", "show", "--json")
         assert (json.loads(shown.out)["answered"], json.loads(shown.out)["hits"]) == (64, 64)
     for output in (quoted, done, again, shown):
         assert KEY not in output.out + output.err

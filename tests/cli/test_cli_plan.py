@@ -1,10 +1,11 @@
-"""`jrh plan calls`."""
+"""`jrh plan`."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,7 @@ SHORT = ("--suite", "datasheet-short", "--axis", "dark_current")
 
 
 def jrh(*arguments: str) -> str:
-    done = CliRunner().invoke(plan, ["calls", *arguments], catch_exceptions=False)
+    done = CliRunner().invoke(plan, list(arguments), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -41,18 +42,38 @@ def test_people_read_size_dollars_and_what_was_assumed() -> None:
 
 
 def test_a_price_without_its_model_and_a_wish_that_is_none_are_refused() -> None:
-    done = CliRunner().invoke(plan, ["calls", *SHORT, "--width", "0.5", "--price", "1,2"])
+    done = CliRunner().invoke(plan, [*SHORT, "--width", "0.5", "--price", "1,2"])
     assert done.exit_code == 2
     assert "--price is of one --model" in done.output
     with pytest.raises(RecipeError, match="got neither"):
-        CliRunner().invoke(plan, ["calls", *SHORT], catch_exceptions=False)
+        CliRunner().invoke(plan, [*SHORT], catch_exceptions=False)
+
+
+def test_labels_are_counted_as_python_counts_them(tmp_path: Path) -> None:
+    verdicts = [n % 3 > 0 for n in range(900)]
+    people = [str(n % 7 > 0) if n < 120 else "" for n in range(900)]
+    lines = [f"i{n},{judge},{human}" for n, (judge, human) in enumerate(zip(verdicts, people, strict=True))]
+    pilot = tmp_path / "graded.csv"
+    pilot.write_text("\n".join(["item,judge,human", *lines]), encoding="utf-8")
+    found = json.loads(jrh("--labels", "--pilot", str(pilot), "--width", "0.15", "--json"))
+    assert found == jrh_mlflow.plan(pilot=str(pilot), width=0.15, labels=True).to_dict()
+    assert found["pilot"] == 120
+    for arguments, says in (
+        (("--labels", "--width", "0.2"), "one --pilot"),
+        (("--labels", "--pilot", str(pilot), "--width", "0.2", "--axis", "dark_current"), "does not take --axis"),
+        (("--axis", "dark_current", "--width", "0.2", "--positive", "yes"), "go with --labels"),
+        (("--width", "0.2"), "Give --axis"),
+    ):
+        refused = CliRunner().invoke(plan, arguments)
+        assert refused.exit_code == 2
+        assert says in refused.output
 
 
 def test_mlflow_is_not_loaded_where_no_run_is_read() -> None:
     code = f"""
 import sys
 from jrh_mlflow.cli.plan import plan
-plan.main(["calls", *{SHORT!r}, "--width", "0.9", "--icc", "0", "--json"], standalone_mode=False)
+plan.main([*{SHORT!r}, "--width", "0.9", "--rate", "0.5", "--json"], standalone_mode=False)
 print([name for name in ("mlflow", "litellm", "matplotlib") if name in sys.modules], file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -252,9 +252,9 @@ def test_env_repeats_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OLLAMA_API_BASE", raising=False)
     text = "HOST_API_KEY=http://evil.example\nOLLAMA_API_BASE=${HOST_API_KEY}/${GITHUB_PAT}\n"
     write(".env", text)
-    assert jrh("tests").exit_code == 0
+    assert jrh("suite", "tests").exit_code == 0
     assert os.environ.pop("OLLAMA_API_BASE") == "http://evil.example/"
     os.environ.pop("HOST_API_KEY")
     # Named, it is the user's own.
-    assert jrh("--env-file", ".env", "tests").exit_code == 0
+    assert jrh("--env-file", ".env", "suite", "tests").exit_code == 0
     assert os.environ["OLLAMA_API_BASE"] == "http://evil.example/ghp-0123456789"

@@ -168,7 +168,7 @@ def test_what_is_not_decided_says_how_many_tasks_would_and_a_command_that_can_be
     found = Gate(results=(check("undecided", further=1200),), subject="x", gated_run=RUN)
     (finding,) = found.verdict.findings
     assert "1,200" in finding.text
-    assert finding.command == f"jrh plan calls --axis dark_current --width 0.1 --pilot {RUN[:8]}"
+    assert finding.command == f"jrh plan --axis dark_current --width 0.1 --pilot {RUN[:8]}"
     assert any(f"`{finding.command}`" in line for line in found.to_lines())
     for state in ("holds", "fails", "undecided"):
         (finding,) = Gate(results=(check(state, further=3),), subject="x", gated_run=RUN).verdict.findings

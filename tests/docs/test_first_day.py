@@ -149,7 +149,7 @@ def test_10_put_a_gate_before_a_judge(decided: Printed) -> None:
 
 
 def test_11_plan_the_calls(decided: Printed) -> None:
-    assert re.search(r"^\d+ tasks: \d+ items, \d+ calls$", decided.printed("jrh plan calls"), re.MULTILINE)
+    assert re.search(r"^\d+ tasks: \d+ items, \d+ calls$", decided.printed("jrh plan"), re.MULTILINE)
 
 
 def test_12_sweep_over_configurations(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,4 +221,4 @@ def test_18_open_the_page(here: World, runs: list[str]) -> None:
 
 
 def test_19_ask_whether_the_judge_is_still_the_measured_one(decided: Printed) -> None:
-    assert "jrh evaluate scorers:/closer" in decided.printed("jrh status"), "it was never measured"
+    assert "jrh evaluate scorers:/closer" in decided.printed("jrh watch"), "it was never measured"

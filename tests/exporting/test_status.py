@@ -1,4 +1,4 @@
-"""Whether the judge that runs is the judge that was measured: `jrh.status` and `jrh status`."""
+"""Whether the judge that runs is the judge that was measured: `jrh.status` and `jrh watch --status`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from mlflow.genai.scorers import Guidelines, RelevanceToQuery, Safety, scorer
 
 import jrh_mlflow as jrh
-from jrh_mlflow.cli.status import status as command
+from jrh_mlflow.cli.watch import watch as command
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.schema.items import Item
@@ -385,7 +385,7 @@ def test_simulated_judges_are_said_to_be(uri: str, pairs: Suite):
 def test_the_command_prints_state_differences_link_and_what_measures_it(
     uri: str, june: jrh.Evaluation, monkeypatch: pytest.MonkeyPatch
 ):
-    run = CliRunner().invoke(command, [june.run_id[:10], "--tracking-uri", uri, "--check"])
+    run = CliRunner().invoke(command, [june.run_id[:10], "--status", "--tracking-uri", uri, "--check"])
     assert (run.exit_code, run.output.splitlines()) == (
         0,
         ["June: Measured on two pairs.", f"datasheet: {june.link}"],
@@ -393,15 +393,25 @@ def test_the_command_prints_state_differences_link_and_what_measures_it(
     now = rendering.package_texts()
     later = rendering.PackageTexts(templates=now.templates, format="Later.", no_rubric=now.no_rubric)
     monkeypatch.setattr(rendering, "package_texts", lambda: later)
-    stale = CliRunner().invoke(command, [june.run_id, "--tracking-uri", uri, "--check"])
+    stale = CliRunner().invoke(command, [june.run_id, "--status", "--tracking-uri", uri, "--check"])
     lines = stale.output.splitlines()
     assert (stale.exit_code, len(lines)) == (1, 4)
     assert lines[0] == "June: Stale: prompt differs from what was measured on two pairs."
     assert lines[1].startswith("  prompt: answer format ")
     assert lines[3].startswith("measure it: jrh evaluate --model openai/gpt-4o-mini --name June")
-    told = CliRunner().invoke(command, [june.run_id, "--tracking-uri", uri, "--json"])
+    told = CliRunner().invoke(command, [june.run_id, "--status", "--tracking-uri", uri, "--json"])
     data = json.loads(told.output)
     assert (told.exit_code, data["state"], data["differs"][0]["what"]) == (0, "stale", "prompt")
+
+
+def test_status_takes_no_option_of_a_look_and_check_goes_with_status(uri: str) -> None:
+    for options, says in (
+        (["--status", "--max-usd", "1", "--panel", "8"], "--status does not take --max-usd, --panel"),
+        (["--check"], "--check goes with --status"),
+    ):
+        refused = CliRunner().invoke(command, ["0" * 32, "--tracking-uri", uri, *options])
+        assert refused.exit_code == 2
+        assert says in refused.output
 
 
 def test_what_is_neither_a_run_nor_a_scorer_is_refused(uri: str):

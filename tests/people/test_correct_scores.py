@@ -148,7 +148,7 @@ def test_scores_of_unknown_origin_have_an_interval_only_where_people_pass_or_fai
     both = marks(900, rng)
     refused = jrh.correct(both[["judge"]][100:], both[["judge", "human"]][:100])
     assert isinstance(refused.estimate, NotEstimable)
-    assert "jrh label draw" in refused.estimate.reason
+    assert "jrh agree --draw" in refused.estimate.reason
     assert refused.method == "none"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 import jrh_mlflow as jrh
-from jrh_mlflow.cli.label import label as command
+from jrh_mlflow.cli.agree import agree as command
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.people.label_plan import plan_labels
 from jrh_mlflow.stats.label_draws import allocated, labels_for_width, random_width, stratified_width
@@ -95,12 +97,29 @@ def test_a_review_queue_gets_the_traces_and_they_keep_their_chances(store_uri: s
 
 def test_the_command_writes_a_file(tmp_path) -> None:
     graded()[["item", "judge"]].to_csv(tmp_path / "verdicts.csv", index=False)
-    options = ["draw", str(tmp_path / "verdicts.csv"), "40", "--by", "verdict", "--to", str(tmp_path / "to_label.csv")]
+    table = str(tmp_path / "to_label.csv")
+    options = [str(tmp_path / "verdicts.csv"), "--draw", "40", "--by", "verdict", "--table", table]
     done = CliRunner().invoke(command, options)
     assert done.exit_code == 0, done.output
     written = pd.read_csv(tmp_path / "to_label.csv")
     assert list(written)[:4] == ["item", "human", "inclusion", "drawn"]
     assert len(written) == 40
+
+
+def test_a_draw_takes_no_option_of_an_agreement_and_needs_a_place(tmp_path) -> None:
+    graded()[["item", "judge"]].rename(columns={"item": "id"}).to_csv(tmp_path / "verdicts.csv", index=False)
+    source = str(tmp_path / "verdicts.csv")
+    for options, says in (
+        (["--draw", "5", "--json", "--epsilon", "0.1"], "--draw does not take --epsilon"),
+        (["--by", "score"], "go with --draw"),
+    ):
+        refused = CliRunner().invoke(command, [source, *options])
+        assert refused.exit_code == 2
+        assert says in refused.output
+    with pytest.raises(RecipeError, match="Say where the items go"):
+        CliRunner().invoke(command, [source, "--draw", "5"], catch_exceptions=False)
+    drawn = CliRunner().invoke(command, [source, "--draw", "5", "--json", "--map", "item=id"])
+    assert len(json.loads(drawn.output)) == 5
 
 
 def test_widths_are_those_of_people_alone_where_all_is_labelled_or_the_judge_tells_nothing() -> None:

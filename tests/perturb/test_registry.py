@@ -143,7 +143,7 @@ def test_another_instance_may_stand_in_for_a_listed_test():
 
 
 def test_an_unknown_name_is_an_error_with_a_suggestion():
-    with pytest.raises(RecipeError, match=r"'label_flop'. Did you mean 'label_flip'\? `jrh tests` lists them"):
+    with pytest.raises(RecipeError, match=r"'label_flop'. Did you mean 'label_flip'\? `jrh suite tests` lists them"):
         find_test("label_flop")
     assert "Did you mean 'paper'?" in refused("papers")
 

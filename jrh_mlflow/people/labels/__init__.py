@@ -21,7 +21,7 @@ itself; `inclusion` the chance with which the item was drawn to be labelled. A s
 - `name`: the question, where a source asks several; `source_id` and `facts` of who answered it
 - `outcome`: why there is no label: `failed`, `overridden` …
 - `version` of the application, `group` that is reported by, `weight`, `experiment` of a trace
-- `drawn`: how `jrh label draw` chose the item
+- `drawn`: how `jrh agree --draw` chose the item
 - `order` and `replicate`: of pairs, in which order the two contents were shown; the label is then `u`, `v` or `tie`
 """
 Part = Literal["labels", "verdicts", "calibration"]
