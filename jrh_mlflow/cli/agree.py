@@ -97,7 +97,7 @@ def agree(
         check_known("role of --map", role, _COLUMNS)
     for name in ("by", "table", "force"):
         del options[name]
-    result = run(source, log=not no_log, **columns, **options)
+    result = run(source, log=not no_log, **{**columns, **options})
     print_result(result, as_json=as_json, markdown=markdown)
 
 
@@ -111,8 +111,8 @@ def _draw(source: str, n: int, columns: dict[str, str], options: dict[str, Any],
     for role in columns:
         check_known("role of --map", role, _DRAW_COLUMNS)
     names = ("queue", "cluster", "max_traces", "seed", "tracking_uri")
-    how = {name: options[name] for name in names}
-    drawn = label_draw(source, n, by=options["by"] or "random", scorer=options["name"], **columns, **how)
+    how = {**{name: options[name] for name in names}, **columns}
+    drawn = label_draw(source, n, by=options["by"] or "random", scorer=options["name"], **how)
     save_table(drawn, table, force=options["force"])
     if as_json:
         click.echo(drawn.to_json(orient="records", indent=1, force_ascii=False))
