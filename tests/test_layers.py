@@ -346,19 +346,6 @@ def classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def functions(sources: Mapping[str, str]) -> dict[str, list[str]]:
-    """Name of a public function to the files that define one; a command of `cli/` carries the name of its verb."""
-    files: dict[str, list[str]] = defaultdict(list)
-    for file, source in sources.items():
-        for node, _ in statements(source):
-            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.col_offset
-            if is_function and not node.name.startswith("_"):
-                decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
-                if not any(".command(" in decorator or ".group(" in decorator for decorator in decorators):
-                    files[node.name].append(file)
-    return files
-
-
 def shared_names(files: Iterable[str]) -> dict[str, list[str]]:
     """File names that stand for two things: in two folders that are no view of one another."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -398,10 +385,6 @@ def test_what_is_private_is_imported_inside_its_folder_only():
 
 def test_a_class_name_means_one_class():
     assert {name: files for name, files in classes(sources()).items() if len(files) > 1} == {}
-
-
-def test_a_public_function_name_is_defined_once():
-    assert {name: files for name, files in functions(sources()).items() if len(files) > 1} == {}
 
 
 def test_a_file_name_means_one_thing():
@@ -539,10 +522,5 @@ def test_what_is_private_to_another_folder_is_seen(line, file, n):
 
 def test_names_that_mean_two_things_are_seen():
     assert classes({"a.py": "class A: ...", "b/c.py": "def f():\n    class A: ..."})["A"] == ["a.py", "b/c.py"]
-    verb = "@click.command()\ndef f(): ..."
-    assert functions({"a.py": "def f(): ...", "b.py": "def f(): ...\ndef _g(): ...", "cli/f.py": verb})["f"] == [
-        "a.py",
-        "b.py",
-    ]
     files = ["suites/lists.py", "engine/lists.py", "cli/sweep.py", "sweeps/sweep.py", "sweeps/sweep_view.py"]
     assert list(shared_names(files)) == ["lists"]
