@@ -87,6 +87,24 @@ class GateError(JrhError):
     exit_code = 1
 
 
+SCHEMA_VERSION = 1
+"""Of every file and table of this package. It rises when a package that knows the old number could not read one."""
+
+
+def check_schema_version(place: object, found: object, *, error: type[JrhError] = JrhError) -> None:
+    """Refuse a file or a table that states another schema version than this package writes.
+
+    Raises:
+        JrhError: or `error`, with both versions and what to do.
+    """
+    # A tag of MLflow's holds the number as text.
+    if str(found) != str(SCHEMA_VERSION):
+        raise error(
+            f"{place} has schema version {found}, but this jrh-mlflow reads {SCHEMA_VERSION}. "
+            "Install the jrh-mlflow that wrote it, or make a new one."
+        )
+
+
 def check_known(what: str, name: str, known: Collection[str]) -> None:
     """Refuse a name that is not known, with the nearest one that is.
 

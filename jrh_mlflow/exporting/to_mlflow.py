@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jrh_mlflow.comparing.jury.jury import Jury, jury
 from jrh_mlflow.comparing.jury.panels import BestPanel, LivePanel, VotingRule, panel_answer, panel_calls
 from jrh_mlflow.comparing.jury.votes import votes
-from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
+from jrh_mlflow.errors import SCHEMA_VERSION, JrhWarning, RecipeError, check_known
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict, note_registering
 from jrh_mlflow.exporting.status import NamedRun, State, Status, named_run, page_of_run, status, status_of_export
 from jrh_mlflow.judges import Judge, scripted
@@ -57,7 +57,7 @@ from jrh_mlflow.tracking.judges.identity import (
     measured_judge,
 )
 from jrh_mlflow.tracking.judges.judge_registry import SCORERS
-from jrh_mlflow.tracking.judges.scorer_facts import FORMAT, exported_scorer, specification
+from jrh_mlflow.tracking.judges.scorer_facts import exported_scorer, specification
 from jrh_mlflow.tracking.judges.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, say_once
@@ -230,7 +230,7 @@ class OneJudge:
         """Return what a scorer carries that asks the judge once."""
         judge, measured, items = self.judge, self.measured, self._items
         return {
-            "format": FORMAT,
+            "format": SCHEMA_VERSION,
             "kind": "judge",
             "name": judge.name,
             "judge": _definition(judge),

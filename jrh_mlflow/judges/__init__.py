@@ -1,7 +1,6 @@
 """Judges: anything that answers a presentation."""
 
 from jrh_mlflow.judges._base import APART as APART
-from jrh_mlflow.judges._base import DEFINITION_FORMAT as DEFINITION_FORMAT
 from jrh_mlflow.judges._base import PAIRED as PAIRED
 from jrh_mlflow.judges._base import AnsweringJudge as AnsweringJudge
 from jrh_mlflow.judges._base import Judge as Judge

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import SCHEMA_VERSION, RecipeError
 from jrh_mlflow.models.prices import Overrides, Price, price_of
 from jrh_mlflow.models.transports import what_is_missing
 from jrh_mlflow.schema.presentation import TIE_CRITERIA, Criterion, criterion
@@ -30,8 +30,6 @@ APART = (
 """For a judge that grades one response, on a suite of pairs."""
 PAIRED = 'Pairs are in suite="datasheet"; a judge of single responses gives the answers that the suite asks for.'
 """For a judge that compares two, on a suite of single responses."""
-DEFINITION_FORMAT = 1
-"""Of `Judge.definition`: raised when an older version could not make the judge again."""
 
 
 def registration_facts(registered: Sequence[Mapping[str, Any]]) -> dict[str, object]:
@@ -95,7 +93,7 @@ class Judge(ABC):
     def defined_by(self, **facts: object) -> dict[str, Any]:
         """Return these facts as a definition: copied, so that nothing that is changed later changes it."""
         common = {
-            "format": DEFINITION_FORMAT,
+            "format": SCHEMA_VERSION,
             "kind": self.kind,
             "name": self.name,
             "tie_criterion": asdict(self.tie_criterion),

@@ -163,12 +163,12 @@ def from_definition(definition: Mapping[str, Any]) -> Scripted:
     """Make the scripted judge again that a definition is of.
 
     Raises:
-        RecipeError: for a class that this version does not have.
+        RecipeError: for a class that there is not.
     """
     name, arguments = definition["class"], dict(definition["arguments"])
     made = globals().get(name) if name in __all__ else None
     if not (isinstance(made, type) and issubclass(made, Scripted)):
-        raise RecipeError(f"There is no scripted judge {name!r} in this version of jrh_mlflow: update it.")
+        raise RecipeError(f"There is no scripted judge {name!r}. Pass the judge itself.")
     for steps in _BY_STEP:
         arguments |= {steps: dict(map(tuple, arguments[steps]))} if steps in arguments else {}
     judge = made(**arguments)

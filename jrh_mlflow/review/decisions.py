@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.errors import ReviewError
+from jrh_mlflow.errors import SCHEMA_VERSION, ReviewError, check_schema_version
 
 UNDECIDED = "undecided"
 ACCEPTED = "accepted"
@@ -350,7 +350,6 @@ def plain_event(state: State) -> dict[str, Any]:
 
 
 APPLICATION_ID = 0x6A726872  # "jrhr"
-SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
 
 _TABLES = (
@@ -492,8 +491,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
     if application != APPLICATION_ID and n_tables:
         raise ReviewError(f"{path} is a database, but holds no review. Move it away.")
-    if application == APPLICATION_ID and version != SCHEMA_VERSION:
-        raise ReviewError(f"The review {path} has schema version {version}, this package reads {SCHEMA_VERSION}.")
+    if application == APPLICATION_ID:
+        check_schema_version(f"The review {path}", version, error=ReviewError)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise ReviewError(f"SQLite does not grant {path} a write-ahead log ({mode=}). Use a local disk.")

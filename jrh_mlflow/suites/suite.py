@@ -26,7 +26,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import SuiteError, suggest
+from jrh_mlflow.errors import SCHEMA_VERSION, SuiteError, check_schema_version, suggest
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.schema import items as schema
@@ -36,7 +36,6 @@ from jrh_mlflow.text import brief_name, clean_json, hashed, hidden_id
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 PARTIAL_FILE = "items.partial.jsonl"
@@ -355,11 +354,7 @@ def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
         raise SuiteError(f"{file} is not the manifest of a suite.")
     if not isinstance(manifest["n_items"], int):
         raise SuiteError(f"{file}: `n_items` must be a whole number, but is {manifest['n_items']!r}.")
-    if manifest["schema_version"] != SCHEMA_VERSION:
-        raise SuiteError(
-            f"{file} has schema version {manifest['schema_version']}, this package reads {SCHEMA_VERSION}. "
-            "Build the suite again, or install the version that wrote it."
-        )
+    check_schema_version(file, manifest["schema_version"], error=SuiteError)
     return manifest
 
 

@@ -1442,16 +1442,32 @@ def test_several_kept_evaluations_are_logged_oldest_first_each_in_its_own_run(
         with pytest.raises(TrackingError, match="Nothing is lost"):
             evaluate(jrh.scripted.Oracle(), TINY, **facts)
         (older,) = outbox.iterdir()
-        older = older.rename(tmp_path / "aside")
+        aside = older.rename(tmp_path / "aside")
         with pytest.raises(TrackingError, match="Nothing is lost"):
             evaluate(jrh.scripted.Oracle(), TINY, **facts)
     (newer,) = outbox.iterdir()
-    # As the version before named it: by its key alone.
-    older = older.rename(outbox / newer.name.partition("-")[0])
+    aside.rename(older)
     expected = [json.loads((each / "evaluation.json").read_text())["target"]["run_id"] for each in (older, newer)]
     monkeypatch.setattr(jrh.scripted.Oracle, "answer", lambda self, call: pytest.fail("asked again"))
     assert [evaluate(jrh.scripted.Oracle(), TINY, **facts).run_id for _ in range(2)] == expected
     assert not list(outbox.iterdir())
+
+
+def test_a_kept_evaluation_of_another_schema_version_is_refused_and_stays(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = tmp_path / ".jrh" / "outbox"
+    with monkeypatch.context() as away:
+        away.setattr(MlflowClient, "log_batch", refuse_metrics)
+        with pytest.raises(TrackingError, match="Nothing is lost"):
+            evaluate(jrh.scripted.Oracle(), TINY, tracking_uri=store_uri)
+    (kept,) = outbox.iterdir()
+    facts = json.loads((kept / "evaluation.json").read_text())
+    assert facts["schema_version"] == 1
+    (kept / "evaluation.json").write_text(json.dumps({**facts, "schema_version": 2}))
+    with pytest.raises(TrackingError, match=r"schema version 2, but this jrh-mlflow reads 1\. Install"):
+        resume(kept)
+    assert list(outbox.iterdir()) == [kept]
 
 
 def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(

@@ -117,13 +117,13 @@ def test_other_scorers_carry_no_specification_and_their_code_is_not_run() -> Non
     assert specification(object()) is None
 
 
-def test_a_newer_format_is_refused_with_the_way_out_and_a_row_of_it_is_an_error() -> None:
+def test_another_format_is_refused_with_the_way_out_and_a_row_of_it_is_an_error() -> None:
     spec = {**spec_of(jrh.scripted.AlwaysFirst()), "format": 2}
-    with pytest.raises(RecipeError, match="pip install --upgrade"):
+    with pytest.raises(RecipeError, match="Install the jrh-mlflow that wrote it"):
         specification(exported_scorer(spec, name="new"))
     feedback = exported.score_row(json.dumps(spec), **PAIR)
     assert (feedback.value, feedback.error.error_code) == (None, "JUDGE_ERROR")
-    assert "upgrade" in feedback.error.error_message
+    assert "schema version 2" in feedback.error.error_message
 
 
 def test_an_unknown_kind_is_an_error_and_no_verdict() -> None:

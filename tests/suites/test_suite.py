@@ -175,7 +175,7 @@ def test_a_missing_file_is_said(folder, name):
         ),
         (
             '{"schema_version": 99, "name": "x", "sha256": "x", "n_items": 1}',
-            "manifest.json has schema version 99, this package reads 1.",
+            "manifest.json has schema version 99, but this jrh-mlflow reads 1.",
         ),
     ],
 )

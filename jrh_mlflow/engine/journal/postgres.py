@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,17 +22,10 @@ from sqlalchemy.dialects import postgresql
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import SHORT_SEAL, CallRow, Recovery
-from jrh_mlflow.engine.journal.tables import (
-    CALLS,
-    Database,
-    compiled,
-    of_a_later_version,
-    of_an_earlier_version,
-    warn_of_dead,
-)
+from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, warn_of_dead
 from jrh_mlflow.engine.journal.texts import MARK, StoredText
 from jrh_mlflow.engine.journal.writer import Change, Spool, is_alive, sole_opener, spool_owners
-from jrh_mlflow.errors import JournalError
+from jrh_mlflow.errors import SCHEMA_VERSION, JournalError, check_schema_version
 from jrh_mlflow.home import home, writable_home
 
 T = TypeVar("T")
@@ -43,10 +35,6 @@ _PATIENCE_SECONDS = 20.0
 _RETURN_SECONDS = 60.0
 """How long a server may be away in mid-run: a restart takes seconds."""
 _APPLICATION = "jrh_mlflow journal"
-_SCHEMA_VERSION = 3
-"""3 keeps keys and seals as bytes."""
-_WITH_TEXTS = 2
-"""The version that an earlier journal is brought to: it gets the table of texts, and its columns stay as they are."""
 _ABOUT = {"application", "version", "id"}
 _LOOK_UP = 1024
 _DEFAULTS = {
@@ -69,6 +57,11 @@ _TYPES = {name: CALLS.c[name].type.compile(_DIALECT) for name in CallRow._fields
 _BYTES = {name for name, kind in _TYPES.items() if kind == "BYTEA"}
 _COLUMNS = ", ".join(CallRow._fields)
 _HASH = re.compile("[0-9a-f]{64}")
+_NEW = f"unnest(%b::bigint[], {', '.join(f'%b::{kind}[]' for kind in _TYPES.values())}) AS new (id, {_COLUMNS})"
+"""The rows of a statement as a table, in binary: as text psycopg writes lists character by character."""
+_INSERT = f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW} RETURNING id, sha256"  # noqa: S608
+_FILLED = ", ".join(f"{name} = new.{name}" for name in CallRow._fields)
+_FILL = f"UPDATE calls AS old SET {_FILLED} FROM {_NEW} WHERE old.id = new.id AND old.state = %s"  # noqa: S608
 _FIND = f"SELECT {_COLUMNS} FROM calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
 _LOCK_BUDGETS = """WITH locked AS (SELECT 1 FROM budgets WHERE %s::bytea[] IS NULL OR name = ANY(%s)
     ORDER BY name FOR NO KEY UPDATE) SELECT txid_current(), count(*) FROM locked"""
@@ -162,10 +155,9 @@ class PostgresDatabase(Database):
     for_update = " FOR UPDATE"
     numbers_first = True
 
-    def __init__(self, address: ServerAddress, version: int = _SCHEMA_VERSION) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         super().__init__(_connect(address))
         self._address = address
-        self.version = version
         self._owner: str | None = None
         self._process = self.connection.info.backend_pid
         self._number: int | None = None
@@ -238,17 +230,16 @@ class PostgresDatabase(Database):
         # PostgreSQL promises no order. Rows of one seal are equal, so which of them has which id does not matter.
         numbers: dict[str, list[int]] = {}
         values = self._arrays(rows, [0] * len(rows))
-        for number, sha256 in self.connection.execute(_insert(self.version), values, binary=True):
+        for number, sha256 in self.connection.execute(_INSERT, values, binary=True):
             numbers.setdefault(self._decode(sha256, "sha256"), []).append(number)
-        length = len(next(iter(numbers)))
-        return [numbers[row.sha256[:length]].pop() for row in rows]
+        return [numbers[row.sha256[:SHORT_SEAL]].pop() for row in rows]
 
     def fill(self, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
         """Let rows take the place of others."""
         if not rows:
             return 0
         values = self._arrays([row for row, _ in rows], [number for _, number in rows])
-        return int(self.connection.execute(_fill(self.version), [*values, state]).rowcount)
+        return int(self.connection.execute(_FILL, [*values, state]).rowcount)
 
     def select_answers(self, keys: Sequence[str]) -> Iterator[CallRow]:
         """Look keys up, many at a time."""
@@ -302,9 +293,9 @@ class PostgresDatabase(Database):
     def _encode(self, value: Any, name: str) -> Any:
         if name not in _BYTES or not isinstance(value, str):
             return value
-        if self.version > _WITH_TEXTS and name in ("key", "sha256") and _HASH.fullmatch(value):
+        if name in ("key", "sha256") and _HASH.fullmatch(value):
             return MARK + bytes.fromhex(value if name == "key" else value[:SHORT_SEAL])
-        return value if name == "sha256" else value.encode()
+        return value.encode()
 
     def _decode(self, value: Any, name: str) -> Any:
         if not isinstance(value, bytes):
@@ -317,14 +308,11 @@ class PostgresDatabase(Database):
     def create_tables(self) -> None:
         """Lay out an empty journal."""
         super().create_tables()
-        self.connection.execute("CREATE TABLE hits (served bigint NOT NULL)")
-        self.connection.execute("INSERT INTO hits VALUES (0)")
-        self.create_texts()
         # The id names the folder of the spools: one journal may be reached by several addresses.
         self.connection.execute(
             "CREATE TABLE about (application text NOT NULL, version int NOT NULL, id text NOT NULL)"
         )
-        about = (_APPLICATION, _SCHEMA_VERSION, uuid.uuid4().hex)
+        about = (_APPLICATION, SCHEMA_VERSION, uuid.uuid4().hex)
         self.connection.execute("INSERT INTO about VALUES (%s, %s, %s)", about)
 
     def sign_on(self, owner: str) -> None:
@@ -352,24 +340,6 @@ def _patiently(connect: Callable[[], T]) -> T:
             if time.monotonic() > give_up:
                 raise
         time.sleep(0.2)
-
-
-@cache
-def _new(version: int) -> str:
-    """Write the rows of a statement as a table, in binary: as text psycopg writes lists character by character."""
-    types = _TYPES if version > _WITH_TEXTS else {**_TYPES, "sha256": "TEXT"}
-    return f"unnest(%b::bigint[], {', '.join(f'%b::{kind}[]' for kind in types.values())}) AS new (id, {_COLUMNS})"
-
-
-@cache
-def _insert(version: int) -> str:
-    return f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_new(version)} RETURNING id, sha256"  # noqa: S608
-
-
-@cache
-def _fill(version: int) -> str:
-    fill = ", ".join(f"{name} = new.{name}" for name in CallRow._fields)
-    return f"UPDATE calls AS old SET {fill} FROM {_new(version)} WHERE old.id = new.id AND old.state = %s"  # noqa: S608
 
 
 class PostgresJournal(Journal):
@@ -407,8 +377,7 @@ class PostgresJournal(Journal):
                 spool = Spool(spools)
             undo.callback(spool.close, remove=True)
             database.sign_on(spool.owner)
-            self._version = database.version
-            reader = PostgresDatabase(self._address, self._version)
+            reader = PostgresDatabase(self._address)
             undo.callback(reader.connection.close)
             self._begin(database, reader, spool)
             undo.pop_all()
@@ -427,7 +396,7 @@ class PostgresJournal(Journal):
             if not _is_lost(self._reader.connection, error):
                 raise
         self._reader.connection.close()
-        self._reader = _patiently(lambda: PostgresDatabase(self._address, self._version))
+        self._reader = _patiently(lambda: PostgresDatabase(self._address))
         return super()._read(work)
 
     @contextmanager
@@ -456,20 +425,7 @@ def _open_tables(database: PostgresDatabase, shown: str) -> str:
         columns = _columns(connection)
         if not columns:
             database.create_tables()
-        version, journal_id = _about(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
-        if version < _WITH_TEXTS:
-            _upgrade(database, shown)
-        database.version = max(version, _WITH_TEXTS)
-        return journal_id
-
-
-def _upgrade(database: PostgresDatabase, shown: str) -> None:
-    """Bring a journal of an earlier version up to this one; its rows stay as they are."""
-    owners = database.fetch("SELECT owner FROM owners")
-    if not all(_outlive(database.connection, owner, 0) for (owner,) in owners):
-        raise JournalError(of_an_earlier_version(shown))
-    database.create_texts()
-    database.connection.execute("UPDATE about SET version = %s", (_WITH_TEXTS,))
+        return _journal_id(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
 
 
 def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:
@@ -484,16 +440,15 @@ def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:
     return columns
 
 
-def _about(connection: psycopg.Connection[Any], shown: str, *, made: set[str]) -> tuple[int, str]:
-    """Return the version of a journal and its id."""
+def _journal_id(connection: psycopg.Connection[Any], shown: str, *, made: set[str]) -> str:
+    """Return the id of a journal; refuses tables of another program, and another schema version."""
     about = None
     if made >= _ABOUT:
         about = connection.execute("SELECT application, version, id FROM about").fetchone()
     if about is None or about[0] != _APPLICATION or not about[2].isalnum():
         raise JournalError(f"The schema jrh_journal of {shown} holds tables that are no journal. Use another database.")
-    if about[1] > _SCHEMA_VERSION:
-        raise JournalError(of_a_later_version(shown, about[1], known=_SCHEMA_VERSION))
-    return about[1], str(about[2])
+    check_schema_version(f"The journal {shown}", about[1], error=JournalError)
+    return str(about[2])
 
 
 def _lock_opening(connection: psycopg.Connection[Any]) -> None:

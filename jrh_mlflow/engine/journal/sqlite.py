@@ -19,18 +19,16 @@ from sqlalchemy.dialects import sqlite
 
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
-from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, of_an_earlier_version, warn_of_dead
+from jrh_mlflow.engine.journal.tables import TABLES, Database, warn_of_dead
 from jrh_mlflow.engine.journal.texts import StoredText
 from jrh_mlflow.engine.journal.writer import Spool, is_alive, sole_opener, spool_owners
-from jrh_mlflow.errors import JournalError
+from jrh_mlflow.errors import SCHEMA_VERSION, JournalError, check_schema_version
 from jrh_mlflow.home import private_file, shown_path
 
 T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
 _APPLICATION_ID = 0x6A72686A
 """`jrhj` in the file's header: tells a journal from any other SQLite database."""
-_SCHEMA_VERSION = 2
-"""2 has the table of texts."""
 _PAGE_BYTES = 4096
 _BUSY_SECONDS = 60.0
 _ALWAYS_CHECKED_BYTES = 32 * 2**20
@@ -131,15 +129,8 @@ class SqliteDatabase(Database):
     def create_tables(self) -> None:
         """Lay out an empty journal; the marks in the header say what it is."""
         self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        self.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        self.connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         super().create_tables()
-        self.create_hits()
-        self.create_texts()
-
-    def create_hits(self) -> None:
-        """Make the count of answers served, which was not part of the first schema."""
-        self.connection.execute("CREATE TABLE hits (id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER)")
-        self.connection.execute("INSERT INTO hits VALUES (1, 0)")
 
 
 @cache
@@ -278,7 +269,7 @@ def _open_file(path: Path) -> Recovery:
 
 
 def _check(path: Path) -> bool:
-    """Make the tables of a new journal, or tell whether those of an old one are whole."""
+    """Make the tables of a new journal, or tell whether those of another one are whole."""
     with _opened(path) as database:
         connection = database.connection
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -289,36 +280,19 @@ def _check(path: Path) -> bool:
             with database.transaction():
                 database.create_tables()
             return True
-        if not ({"calls", "budgets", "owners"} <= names and _passes_check(connection, path)):
-            return False
-        _upgrade(database, path, names)
-        return True
-
-
-def _upgrade(database: SqliteDatabase, path: Path, tables: set[str]) -> None:
-    """Bring a journal of an earlier version up to this one, whole or not at all; its rows stay as they are."""
-    ((version,),) = database.fetch("PRAGMA user_version")
-    if {"hits", "texts"} <= tables and version == _SCHEMA_VERSION:
-        return
-    if any(is_alive(path, owner) for owner in spool_owners(path)):
-        raise JournalError(of_an_earlier_version(str(path)))
-    with database.transaction():
-        if "hits" not in tables:
-            database.create_hits()
-        if "texts" not in tables:
-            database.create_texts()
-        database.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        return {table.name for table in TABLES} <= names and _passes_check(connection, path)
 
 
 def _is_new(connection: sqlite3.Connection, path: Path, tables: set[str]) -> bool:
-    """Whether a file is still empty; refuses what is another database, or a journal of a later version."""
+    """Whether a file is still empty; refuses another database, and a journal of another schema version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID and (tables or application):
         raise JournalError(f"{path} is a database, but not a journal. Give another path.")
-    if application == _APPLICATION_ID and version > _SCHEMA_VERSION:
-        raise JournalError(of_a_later_version(str(path), version, known=_SCHEMA_VERSION))
-    return bool(application != _APPLICATION_ID)
+    if application != _APPLICATION_ID:
+        return True
+    check_schema_version(f"The journal {path}", version, error=JournalError)
+    return False
 
 
 def _demand_wal(connection: sqlite3.Connection, path: Path) -> None:

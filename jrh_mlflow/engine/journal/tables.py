@@ -91,8 +91,9 @@ TEXTS = sa.Table(
     sa.Column("base", sa.LargeBinary),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
-"""Not part of the first version: rows of it have their request in full, and stay as they are."""
-_TABLES = (CALLS, BUDGETS, OWNERS)
+HITS = sa.Table("hits", _metadata, sa.Column("served", _Number, nullable=False))
+"""One row: how many answers were served instead of being paid again."""
+TABLES = (CALLS, BUDGETS, OWNERS, HITS, TEXTS)
 """In this order, so that `calls` begins on the second page of an SQLite file: see the repair of damaged ones."""
 
 
@@ -207,7 +208,7 @@ class Database(ABC):
 
     def create_tables(self) -> None:
         """Lay out an empty journal."""
-        for table in _TABLES:
+        for table in TABLES:
             making = CreateTable(table)
             if self.numbers_first and table is CALLS:
                 making.columns.sort(key=lambda column: isinstance(column.element.type, sa.Text))
@@ -215,10 +216,7 @@ class Database(ABC):
             for index in sorted(table.indexes, key=lambda index: str(index.name)):
                 self.connection.execute(str(CreateIndex(index).compile(dialect=self.dialect)))
         self.change("INSERT INTO budgets VALUES (:budget, NULL, 0, 0)", budget="")
-
-    def create_texts(self) -> None:
-        """Make the table of texts beside those of the first version."""
-        self.connection.execute(str(CreateTable(TEXTS).compile(dialect=self.dialect)))
+        self.change("INSERT INTO hits VALUES (0)")
 
     # What the writer does.
 
@@ -564,17 +562,6 @@ def _budgets(changes: Sequence[Change]) -> set[str]:
     rows = [change.row or (change.withdrawn and change.withdrawn.row) for change in changes]
     names = {row.budget for row in rows if row} | {change.held.budget for change in changes if change.held}
     return names | {"" for change in changes if change.kind is ChangeKind.RESERVE}
-
-
-def of_a_later_version(place: str, version: int, *, known: int) -> str:
-    """Say why a journal is not opened that a later version of the package has written."""
-    upgrade = "pip install --upgrade jrh-mlflow"
-    return f"The journal {place} has schema version {version}, this version of the package reads {known}: {upgrade}."
-
-
-def of_an_earlier_version(place: str) -> str:
-    """Say why a journal is not brought up to this version: the other process would take its new rows for damaged."""
-    return f"A process of an earlier version has the journal {place} open. Start again when it has ended."
 
 
 def warn_of_dead(place: str, recovery: Recovery) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jrh_mlflow.engine.journal.rows import CallRow, digest
 
 MARK = b"\xff"
-"""First byte of what is kept in a short form. UTF-8 has none such: full texts of earlier versions are told from it."""
+"""First byte of what is kept in a short form. UTF-8 has none such, so it is no text in full."""
 SHORT_REQUEST = 256
 """Characters: a request of fewer stands in its row."""
 _SHORT_ANSWER = 400

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import DEFINITION_FORMAT, Judge, scripted, shown_name
+from jrh_mlflow.errors import RecipeError, check_known, check_schema_version
+from jrh_mlflow.judges import Judge, scripted, shown_name
 from jrh_mlflow.judges.http_judge import HttpJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -80,15 +80,12 @@ def judge_from(definition: Definition) -> Judge:
     Where it is asked is part of it: an address that once came from the environment is not looked up again.
 
     Raises:
-        RecipeError: for a definition that a newer version wrote.
+        RecipeError: for a definition of another schema version, or of an unknown kind of judge.
     """
-    kind, written = definition.get("kind"), definition.get("format")
-    if written != DEFINITION_FORMAT or kind not in _MAKERS:
-        raise RecipeError(
-            f"This judge is written down in a form ({kind}, format {written}) that this version of jrh_mlflow does not "
-            "know: update it (pip install -U jrh-mlflow), or pass the judge itself."
-        )
-    return _MAKERS[str(kind)](canonical_definition(definition))
+    kind = str(definition.get("kind"))
+    check_schema_version("The definition of this judge", definition.get("format"), error=RecipeError)
+    check_known("kind of judge", kind, _MAKERS)
+    return _MAKERS[kind](canonical_definition(definition))
 
 
 _MAKERS: dict[str, Callable[[Definition], Judge]] = {
@@ -249,7 +246,7 @@ def _kept_facts(kept: object, path: tuple[str, ...] = ()) -> Iterator[Fact]:
 
 
 def _other_facts(definition: Definition) -> Iterator[Fact]:
-    """Compare a kind that this version does not know as a whole."""
+    """Compare a kind of judge that is not known as a whole."""
     rest = {name: value for name, value in definition.items() if name not in ("name", "kind", "tie_criterion")}
     yield ("settings", "definition"), rest
 

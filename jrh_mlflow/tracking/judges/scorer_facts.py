@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import RecipeError, check_schema_version
 from jrh_mlflow.judges import APART, PAIRED
 from jrh_mlflow.judges.parsing import read_answer, read_grade
 from jrh_mlflow.schema.items import SINGLE_CONDITIONS, Item
@@ -368,8 +368,6 @@ def canonical_scorer(kept: Any) -> Any:
     return fields | {name: dict(sorted(fields[name].items())) for name in _PARAMETERS if fields.get(name)}
 
 
-FORMAT = 1
-"""Of specifications."""
 _HOME = "jrh_mlflow.exporting.exported_scorers"
 _FUNCTION = "score_row"
 _SOURCE = """\
@@ -421,7 +419,7 @@ def specification(scorer: Any) -> dict[str, Any] | None:
         None for a scorer that `to_mlflow` did not make.
 
     Raises:
-        RecipeError: for one that a newer version made.
+        RecipeError: for one of another schema version.
     """
     try:
         source = scorer.model_dump().get("call_source")
@@ -436,14 +434,10 @@ def read_specification(text: str) -> dict[str, Any]:
     """Read a specification.
 
     Raises:
-        RecipeError: for a format that this version does not know.
+        RecipeError: for another schema version.
     """
     spec: dict[str, Any] = json.loads(text)
-    if spec.get("format") != FORMAT:
-        raise RecipeError(
-            f"This scorer was made by a newer jrh-mlflow (format {spec.get('format')!r}, here {FORMAT}): "
-            "pip install --upgrade jrh-mlflow."
-        )
+    check_schema_version("This scorer", spec.get("format"), error=RecipeError)
     return spec
 
 

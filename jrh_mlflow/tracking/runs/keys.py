@@ -24,7 +24,6 @@ from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.show.results import Datasheet, ReliabilityReport
 from jrh_mlflow.suites.suite import Suite
 
-SCHEMA_VERSION = "1"
 METRIC_NAME = re.compile(r"[A-Za-z0-9_\-. :]([A-Za-z0-9_\-. :/]*[A-Za-z0-9_\-. :])?")
 """What MLflow takes as the name of a metric, or as its beginning."""
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from jrh_mlflow.engine.journal.writer import lock
 from jrh_mlflow.engine.record_log import write_calls
-from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.errors import SCHEMA_VERSION, TrackingError, check_schema_version
 from jrh_mlflow.home import home
 from jrh_mlflow.suites.suite import Suite, read_suite
 
@@ -68,6 +68,7 @@ class Kept:
         """Read the evaluation back, with the place in MLflow it belongs to."""
         assert self.folder is not None
         facts = json.loads((self.folder / _FACTS_FILE).read_text(encoding="utf-8"))
+        check_schema_version(self.folder, facts.pop("schema_version", None), error=TrackingError)
         target = facts.pop("target")
         suite = read_suite(self.folder / "suite", hashes=True)
         return Parcel(facts=facts, suite=suite, calls=pd.read_parquet(self.folder / _CALLS_FILE)), target
@@ -118,7 +119,9 @@ def _written(parcel: Parcel, folder: Path, target: Mapping[str, Any]) -> Kept:
     try:
         parcel.suite.save(draft / "suite")
         write_calls(parcel.calls, draft / _CALLS_FILE)
-        facts = json.dumps({**parcel.facts, "target": target}, indent=1, ensure_ascii=False)
+        facts = json.dumps(
+            {"schema_version": SCHEMA_VERSION, **parcel.facts, "target": target}, indent=1, ensure_ascii=False
+        )
         (draft / _FACTS_FILE).write_text(facts, encoding="utf-8")
         fd = _locked(draft)
         assert fd is not None  # nobody else knows of it yet

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.errors import RecipeError, TrackingError, check_schema_version
 from jrh_mlflow.judges import shown_name
 from jrh_mlflow.models.trust import check_artifacts
 from jrh_mlflow.outputs import check_packed
@@ -534,6 +534,8 @@ def check_evaluation(run: Run, purpose: str) -> None:
         what = "was not logged by jrh" if kind is None else f"is of kind {kind}"
         which = _WHICH.get(str(kind), " Name a run of `jrh evaluate`.").replace("ID", run_id)
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be {purpose}.{which}")
+    version = run.data.tags.get(keys.TAG_SCHEMA_VERSION)
+    check_schema_version(f"Run {run_id} ({run.info.run_name})", version, error=RecipeError)
     if run.info.status != "FINISHED":
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 

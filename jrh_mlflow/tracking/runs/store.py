@@ -35,7 +35,7 @@ from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.engine.record_log import write_calls
-from jrh_mlflow.errors import SuiteError, TrackingError
+from jrh_mlflow.errors import SCHEMA_VERSION, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
 from jrh_mlflow.schema import metric_keys
@@ -608,7 +608,7 @@ def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = N
     return {
         **(tags or {}),
         keys.TAG_KIND: kind,
-        keys.TAG_SCHEMA_VERSION: keys.SCHEMA_VERSION,
+        keys.TAG_SCHEMA_VERSION: str(SCHEMA_VERSION),
         keys.TAG_VERSION: version("jrh-mlflow"),
         keys.TAG_SIMULATED: str(simulated).lower(),
     }

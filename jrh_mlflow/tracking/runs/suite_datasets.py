@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError, SuiteError, suggest
+from jrh_mlflow.errors import SCHEMA_VERSION, RecipeError, SuiteError, check_schema_version, suggest
 from jrh_mlflow.schema.items import Item, Order
 from jrh_mlflow.schema.presentation import context_texts, saved_message
 from jrh_mlflow.suites.suite import Suite, item_line, read_item
@@ -42,7 +42,6 @@ SCHEME = "datasets:/"
 """Addresses of suites that are evaluation datasets begin so."""
 _ADDRESS = re.compile(rf"{SCHEME}(?P<name>[\w .-]+)(?:@(?P<version>[1-9][0-9]*))?", re.ASCII)
 _NAME = re.compile(r"(?=.{1,200}$)\w[\w .-]*", re.ASCII)
-_FORMAT = 1
 _AT_ONCE = 500
 """Records in one request: a server takes only so many bytes."""
 _LOOKS = 5
@@ -186,7 +185,7 @@ def _made(client: MlflowClient, name: str, suite: Suite, *, version: int, experi
 
 def _tags(suite: Suite, version: int) -> dict[str, str]:
     return {
-        keys.TAG_DATASET_FORMAT: str(_FORMAT),
+        keys.TAG_DATASET_FORMAT: str(SCHEMA_VERSION),
         keys.TAG_DATASET_VERSION: str(version),
         keys.TAG_SUITE_SHA256: suite.sha256,
         keys.TAG_SUITE_NAME: suite.name[:1000],
@@ -197,14 +196,13 @@ def _version(dataset: EvaluationDataset, name: str) -> int:
     """Return the version that a dataset holds.
 
     Raises:
-        RecipeError: when it is no suite of ours, or a newer version of the package wrote it.
+        RecipeError: when it is no suite of ours, or one of another schema version.
     """
     tags = dataset.tags or {}
     version, form = str(tags.get(keys.TAG_DATASET_VERSION, "")), tags.get(keys.TAG_DATASET_FORMAT)
     if not version.isdigit():
         raise RecipeError(f"The dataset {name!r} at MLflow is no suite: it was made by other means. {_HOW}")
-    if form != str(_FORMAT):
-        raise RecipeError(f"A newer jrh-mlflow wrote the dataset {name!r}: pip install --upgrade jrh-mlflow.")
+    check_schema_version(f"The dataset {name!r} at MLflow", form, error=RecipeError)
     return int(version)
 
 

@@ -359,10 +359,12 @@ def test_another_kind_of_judge_is_told_without_a_crash():
             assert bool(found) == (one is not other)
 
 
-def test_a_definition_of_a_newer_version_is_refused_with_what_to_do():
-    for newer in ({"format": 2, "kind": "prompted"}, {"format": 1, "kind": "hologram"}, {}):
-        with pytest.raises(RecipeError, match="update it"):
-            judge_from(newer)
+def test_a_definition_of_another_schema_version_or_kind_is_refused_with_what_to_do():
+    for other in ({"format": 2, "kind": "prompted"}, {}):
+        with pytest.raises(RecipeError, match="Install the jrh-mlflow that wrote it"):
+            judge_from(other)
+    with pytest.raises(RecipeError, match="Unknown kind of judge 'hologram'"):
+        judge_from({"format": 1, "kind": "hologram"})
     unknown = {**(jrh.scripted.Oracle().definition() or {}), "class": "Scripted.__init__"}
     with pytest.raises(RecipeError, match="no scripted judge"):
         judge_from(unknown)
