@@ -241,7 +241,8 @@ def test_what_is_not_a_finished_evaluation_is_refused(points, runs, store_uri):
     experiment = client.get_run(runs["right"]).info.experiment_id
     strange = client.create_run(experiment).info.run_id
     running = client.create_run(experiment, tags={"jrh.kind": "evaluate"}).info.run_id
-    empty = client.create_run(experiment, tags={"jrh.kind": "evaluate"}).info.run_id
+    tags = {"jrh.kind": "evaluate", "jrh.schema_version": "1"}
+    empty = client.create_run(experiment, tags=tags).info.run_id
     client.set_terminated(empty, "FINISHED")
     for run_id, text in {
         strange: "was not logged by jrh",

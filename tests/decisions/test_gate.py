@@ -582,6 +582,15 @@ def test_a_run_that_did_not_finish_is_refused(runs, store_uri, status):
     assert f"is {status}, not FINISHED" in refusal(run.info.run_id, "dark_current <= 0.1", tracking_uri=store_uri)
 
 
+def test_a_run_of_another_schema_version_is_refused(runs, store_uri):
+    client = MlflowClient(tracking_uri=store_uri)
+    tags = {"jrh.kind": "evaluate", "jrh.schema_version": "2"}
+    run = client.create_run(client.get_experiment_by_name("gates").experiment_id, tags=tags)
+    client.update_run(run.info.run_id, status="FINISHED")
+    told = refusal(run.info.run_id, "dark_current <= 0.1", tracking_uri=store_uri)
+    assert "schema version 2, but this jrh-mlflow reads 1. Install" in told
+
+
 @pytest.mark.parametrize("run", ["no such run", "0" * 32, 7, None])
 def test_what_is_no_run_is_refused(store_uri, run):
     refusal(run, "dark_current <= 0.1", tracking_uri=store_uri)

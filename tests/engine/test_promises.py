@@ -31,7 +31,6 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
 import jrh_mlflow as jrh
-from jrh_mlflow import home as home_module
 from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
 from jrh_mlflow.engine import client as client_module
@@ -1507,8 +1506,6 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def evaluate_in(folder: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch, store_uri: str) -> Run:
     monkeypatch.chdir(folder)
-    # As a process of its own would find it.
-    home_module._found.cache_clear()
     resolve.say_once.cache_clear()
     done = evaluate(judge_at(server), tracking_uri=store_uri, prices=PRICES, max_usd=1.0, progress=False)
     return run_of(done, store_uri)

@@ -534,10 +534,10 @@ def check_evaluation(run: Run, purpose: str) -> None:
         what = "was not logged by jrh" if kind is None else f"is of kind {kind}"
         which = _WHICH.get(str(kind), " Name a run of `jrh evaluate`.").replace("ID", run_id)
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be {purpose}.{which}")
-    version = run.data.tags.get(keys.TAG_SCHEMA_VERSION)
-    check_schema_version(f"Run {run_id} ({run.info.run_name})", version, error=RecipeError)
     if run.info.status != "FINISHED":
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
+    version = run.data.tags.get(keys.TAG_SCHEMA_VERSION)
+    check_schema_version(f"Run {run_id} ({run.info.run_name})", version, error=RecipeError)
 
 
 def is_artifact(client: MlflowClient, run_id: str, name: str) -> bool:
