@@ -1,14 +1,20 @@
-"""Files that a user names: results overwrite nothing unless that was said, and packed data have a limit."""
+"""Files that a user names: results overwrite nothing unless that was said, packed data have a limit, CSV is safe."""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.text import REPLACEMENT
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def check_free(path: str | Path, *, force: bool, holds: str = "") -> None:
@@ -24,6 +30,68 @@ def check_free(path: str | Path, *, force: bool, holds: str = "") -> None:
     """
     if not force and Path(path).exists():
         raise RecipeError(f"{path} {holds or 'exists already'}. Give another name, or overwrite it with --force.")
+
+
+_FORMULA = re.compile(r"\s*[\t\r=+\-@|%＝＋－＠]")
+_NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?%?")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Controls but for tabs and line feeds, and what neither UTF-8 nor XML can hold."""
+
+
+def begins_formula(text: str) -> bool:
+    r"""Whether a spreadsheet may run a text as a formula; a number with a sign is none.
+
+    Example:
+        >>> [begins_formula(text) for text in ("=1+1", "\n @SUM(A1)", "-1.5", "a=1")]
+        [True, True, False, False]
+    """
+    return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text.strip())
+
+
+def guard_formula(value: object) -> object:
+    """Put an apostrophe before text that begins like a formula, whatever apostrophes it begins with already."""
+    if isinstance(value, str) and begins_formula(value.lstrip("'")):
+        return f"'{value}"
+    return value
+
+
+def remove_guard(value: object) -> object:
+    """Take off the apostrophe that `guard_formula` puts before a text."""
+    if isinstance(value, str) and value.startswith("'") and begins_formula(value.lstrip("'")):
+        return value[1:]
+    return value
+
+
+def cell_text(text: str) -> str:
+    """Return a text as a cell of a table can hold it: lines end in a line feed, other controls become U+FFFD."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub(REPLACEMENT, lines)
+
+
+def column_name(name: object) -> str:
+    """Return the name of a column as a cell holds it, in one line."""
+    return re.sub(r"[\n\t]", " ", cell_text(str(name)))
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV that no spreadsheet runs and that all readers split into the same rows.
+
+    Every text is quoted, guarded against running as a formula, and without carriage returns: outside of quotes these
+    would end a row. All CSV of this package is written here.
+    """
+    cells = frame.map(_csv_cell)
+    cells.columns = [_csv_cell(column_name(name)) for name in frame.columns]
+    text: str = cells.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    return text
+
+
+def _csv_cell(value: object) -> object:
+    return guard_formula(cell_text(value)) if isinstance(value, str) else value
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as `csv_text` does."""
+    path.write_bytes(csv_text(frame).encode())
 
 
 MAX_UNPACKED = 4 * 2**30

@@ -34,7 +34,6 @@ from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import ReliabilityTest, Rewrite
 from jrh_mlflow.perturb.registry import PROPOSE, read_invalid
 from jrh_mlflow.schema.items import BASELINE, PROTOCOL, Item
-from jrh_mlflow.suites.spreadsheets import guarded_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs.outbox import outbox_key
 
@@ -495,7 +494,8 @@ def label_table(plan: GenerationPlan) -> pd.DataFrame:
         row = rows.setdefault(seed.task, {"id": seed.task, **texts, **group})
         of = f"_{seed.rubric_id}" if seed.rubric_id else ""
         row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
-    return guarded_frame(pd.DataFrame(list(rows.values())).fillna(""))
+    table: pd.DataFrame = pd.DataFrame(list(rows.values())).fillna("")
+    return table
 
 
 _TASK = "A grader answers a question about responses to a task. Say what the question grades."

@@ -33,6 +33,7 @@ from jrh_mlflow.measuring.evaluation import Evaluation, log_measured
 from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import load_suite
 from jrh_mlflow.options import Metrics, checked_metrics
+from jrh_mlflow.outputs import remove_guard
 from jrh_mlflow.schema.items import (
     BASELINE,
     NATURAL,
@@ -55,7 +56,7 @@ from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import DatasetTable as Table
 from jrh_mlflow.suites.dataset import is_missing, present, read_table
 from jrh_mlflow.suites.labels import GivenLabels, read_labels
-from jrh_mlflow.suites.spreadsheets import split_sheet, unguarded
+from jrh_mlflow.suites.spreadsheets import split_sheet
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.read import load_runs
 from jrh_mlflow.tracking.runs.store import Store
@@ -293,7 +294,7 @@ def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
         )
     # Tables that we write as CSV have a mark before cells that a spreadsheet would run as formulas.
     if ".csv" in path.suffixes:
-        frame = frame.map(unguarded)
+        frame = frame.map(remove_guard)
     frame = _typed(frame)
     if "judge" in frame.columns:
         # pandas drops rows without a judge unless it is told not to.

@@ -7,8 +7,6 @@ Decisions may also come from a table, as a review's `decisions.csv` holds them: 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import tempfile
 from collections import Counter
@@ -18,7 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from jrh_mlflow.errors import ReviewError, TrackingError, suggest
+from jrh_mlflow.outputs import csv_text, remove_guard
 from jrh_mlflow.review.assignment import (
     assigned_to,
     assignment_facts,
@@ -44,9 +45,7 @@ from jrh_mlflow.show.numbers import interval_text, number_text
 from jrh_mlflow.show.page import Page, Section
 from jrh_mlflow.show.tables import Column, Table
 from jrh_mlflow.suites.dataset import is_missing, read_table
-from jrh_mlflow.suites.spreadsheets import guarded, unguarded
 from jrh_mlflow.suites.suite import Suite, holds_suite
-from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, Store, open_run, publish, table_tags, table_text
 from jrh_mlflow.tracking.traces.call_traces import ReviewedItem, ReviewerDecision, log_review_traces
@@ -88,7 +87,7 @@ def _last_rows(file: str | Path) -> dict[str, dict[str, str]]:
         raise ReviewError(f"{Path(file).name} lacks the column(s) {', '.join(sorted(missing))}.")
     rows: dict[str, dict[str, str]] = {}
     for record in frame.to_dict("records"):
-        row = {str(name): str(unguarded(cell)) for name, cell in record.items() if not is_missing(cell)}
+        row = {str(name): str(remove_guard(cell)) for name, cell in record.items() if not is_missing(cell)}
         if row.get("item"):
             rows[row["item"]] = row
     return rows
@@ -431,16 +430,14 @@ def _item_row(entry: ReviewEntry, standings: Standings) -> dict[str, Any]:
 
 
 def _events_csv(review: Review) -> bytes:
-    sink = io.StringIO(newline="")
-    writer = csv.writer(sink)
-    writer.writerow(_EVENT_COLUMNS)
+    rows = []
     for event in review.decisions.events():
         after, before = event.after, event.before
         # The key is a hash and the id; the table names items as the suite does.
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
-        writer.writerow(map(guarded, (*about, after.text, before.text, "yes" if event.settles else None)))
-    return clean_text(sink.getvalue()).encode()
+        rows.append((*about, after.text, before.text, "yes" if event.settles else None))
+    return csv_text(pd.DataFrame(rows, columns=_EVENT_COLUMNS, dtype=object)).encode()
 
 
 _STATES = Table[tuple[str, int]].of(Column("state", lambda row: row[0]), Column("items", lambda row: str(row[1])))

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.outputs import check_packed
-from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet, unguarded
+from jrh_mlflow.outputs import check_packed, remove_guard
+from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet
 
 REQUIRED = ("instruction", "response", "label")
 ROLES = ("id", *REQUIRED, "group", "label_source", "context")
@@ -190,7 +190,8 @@ class DatasetTable:
 
     def unguarded(self) -> DatasetTable:
         """Return the table of a `.csv` that this package wrote, without the guards against formulas."""
-        return DatasetTable(pd.DataFrame({name: list(map(unguarded, cells)) for name, cells in self._columns.items()}))
+        columns = {name: list(map(remove_guard, cells)) for name, cells in self._columns.items()}
+        return DatasetTable(pd.DataFrame(columns))
 
     def having(self, name: str, cells: Sequence[object]) -> DatasetTable:
         """Return the table with a column of these cells, in the place of one of that name."""

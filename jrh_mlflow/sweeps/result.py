@@ -18,7 +18,6 @@ from jrh_mlflow.show.figures.canvas import plotted
 from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import at_least_text, reading_text
 from jrh_mlflow.show.page import Drawing, Page
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps import sweep_view
 from jrh_mlflow.sweeps.front import (
     Member,
@@ -430,7 +429,7 @@ def sweep_content(done: Sweep, *, seed: int) -> RunContent:
         page=done._page(drawings, served=True),
         drawings=drawings,
         more={
-            sweep_view.TRIALS_FILE: report_frame(done.trials),
+            sweep_view.TRIALS_FILE: done.trials,
             keys.SWEEP_PAGE: done._page([drawing for drawing in drawings if drawing.name == "pareto"]).to_html(),
         },
     )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import re
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from markupsafe import Markup
 
 from jrh_mlflow.comparing.comparison import Contrasts, compare_calls
 from jrh_mlflow.comparing.comparison_view import JudgeCard, comparison_page, comparison_tables
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.outputs import csv_text
 from jrh_mlflow.show.figures.reliability import heatmap
 from jrh_mlflow.show.figures.svg import inline_svg
 from jrh_mlflow.show.page import Drawing
-from jrh_mlflow.suites.spreadsheets import report_frame
 from tests.comparing.comparing_tools import LABELS, oracle, point_calls
 
 pytestmark = pytest.mark.drawn
@@ -206,8 +208,8 @@ def test_ordinary_names_stand_in_markdown_as_they_are():
 
 def test_tables_of_a_comparison_run_no_formula_and_move_no_cursor():
     names = ("=HYPERLINK(1)", "red\x1b[31m")
-    tables = {name: report_frame(frame) for name, frame in comparison_tables(comparison(names)).items()}
-    written = "".join(frame.to_csv(index=False) for frame in tables.values())
-    assert "\x1b" not in written
-    assert set(tables["differences"][["a", "b"]].to_numpy().ravel()) == {"'=HYPERLINK(1)", "red\ufffd[31m"}
-    assert tables["differences"]["difference"].dtype == float
+    written = {name: csv_text(frame) for name, frame in comparison_tables(comparison(names)).items()}
+    assert "\x1b" not in "".join(written.values())
+    differences = pd.read_csv(io.StringIO(written["differences"]))
+    assert set(differences[["a", "b"]].to_numpy().ravel()) == {"'=HYPERLINK(1)", "red\ufffd[31m"}
+    assert differences["difference"].dtype == float

@@ -25,7 +25,6 @@ from jrh_mlflow.show.figures.svg import draw
 from jrh_mlflow.show.numbers import at_least_text, interval_text, missing_text, money_text, number_text
 from jrh_mlflow.show.page import Drawing, Page, Section
 from jrh_mlflow.show.tables import Column, FilledTable, Table, reading_cell
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import blank_secrets, brief_name
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import RunContent, shown_content
@@ -163,7 +162,7 @@ def failed_content(
     answers: Sequence[Mapping[str, object]],
 ) -> RunContent:
     """Return what the run of an alignment holds that came to nothing: why, and what judges said until then."""
-    tables = {f"{keys.TABLES_FOLDER}/held_out.csv": report_frame(pd.DataFrame(answers))} if answers else {}
+    tables = {f"{keys.TABLES_FOLDER}/held_out.csv": pd.DataFrame(answers)} if answers else {}
     return RunContent(
         points=[],
         params={"align": settings, "judge": judge},

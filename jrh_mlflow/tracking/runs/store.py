@@ -38,6 +38,7 @@ from jrh_mlflow.engine.record_log import write_calls
 from jrh_mlflow.errors import SCHEMA_VERSION, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
+from jrh_mlflow.outputs import write_csv
 from jrh_mlflow.schema import metric_keys
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.show.cards import ShownResult
@@ -46,7 +47,6 @@ from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.show.page import Drawing, Page
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
-from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.runs import keys
@@ -595,7 +595,7 @@ def shown_content(
             json_file: done.to_dict(),
             described_in: markdown,
             keys.PAGE_JSON: (page or (done.page_with(drawings) if drawings else done.page)).to_dict(),
-            **{f"{keys.TABLES_FOLDER}/{table}.csv": report_frame(frame) for table, frame in tables.items()},
+            **{f"{keys.TABLES_FOLDER}/{table}.csv": frame for table, frame in tables.items()},
             **figure_files(drawings),
             **more,
         },
@@ -907,7 +907,7 @@ def _write_artifact(path: Path, artifact: Artifact) -> None:
     elif path.suffix == ".parquet":
         write_calls(artifact, path)
     else:
-        artifact.to_csv(path, index=False)
+        write_csv(artifact, path)
 
 
 _BUSY_MS = 60_000
