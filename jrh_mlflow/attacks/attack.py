@@ -186,7 +186,7 @@ class _Attacking:
 
         def quote(judge: Judge, asked: Sequence[tuple[AttackTarget, Item]]) -> Quote:
             suite = Suite(name="attacks", items=[item for _, item in asked])
-            return prepare(judge, suite, **{**options.preparing, "max_usd": None}, dry=True).quote()
+            return prepare(judge, suite, **{**options.preparing, "max_usd": None}).quote()
 
         held_out = Quote.total([quote(judge, items) for judge, items in asked])
         return {"search": quote(self.judge, first), "held-out sources": held_out}

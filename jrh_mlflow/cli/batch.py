@@ -70,7 +70,7 @@ def export(
 
     judge = prompted_judge(judge_arguments(options))
     # Refuses what an evaluation would refuse, before a file is written.
-    chosen = prepare(judge, suite, replicates=replicates, dry=True).suite
+    chosen = prepare(judge, suite, replicates=replicates).suite
     with journal_at(journal) as book:
         limits = {"replicates": replicates, "max_requests": max_requests}
         summary = export_batch(judge, chosen, book, output, **limits, force=force)

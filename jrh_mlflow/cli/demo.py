@@ -12,7 +12,6 @@ import click
 
 from jrh_mlflow.cli.options import Command
 from jrh_mlflow.cli.printing import print_lines, print_table
-from jrh_mlflow.errors import JrhError
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.show.numbers import missing_text
 from jrh_mlflow.show.plain_text import wrapped_line
@@ -43,19 +42,15 @@ _HOWTO = "https://github.com/jrh-mlflow/jrh-mlflow/blob/main/docs/howto/judge_yo
 @click.option("--store", default="demo", show_default=True, help="Folder for the demo's MLflow store.")
 @click.option("--port", default=5000, show_default=True, help="Of the UI that the printed links point to.")
 @click.option("--quick", is_flag=True, help="Leave the recorded judge out.")
-@click.option("--full", is_flag=True, help="Also ask a small model on this machine: minutes.")
-def demo(store: str, port: int, quick: bool, full: bool) -> None:
+def demo(store: str, port: int, quick: bool) -> None:
     """Measure the four judges of the Judge Datasheet paper, a real judge's recorded answers, and three graders.
 
     The paper's judges are simulated from its counts. The recorded judge is a real 1.5B model under three tie criteria
     and two namings of the slots; its answers ship with the package, and nobody is asked. The graders are simulated:
-    they judge a reliability suite that rules made of 24 labelled replies. With --full a 135M model answers on this
-    machine: a bad judge, and the datasheet shows it. Started again, it repeats no call of a model.
+    they judge a reliability suite that rules made of 24 labelled replies.
 
     Example: jrh demo
     """
-    if quick and full:
-        raise click.UsageError("--quick leaves out what --full adds to. Give one of them.")
     from jrh_mlflow.demo import Demo, demo_store
     from jrh_mlflow.engine.journal import open_journal
 
@@ -68,8 +63,6 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
         shift = parts.shift()
         found.append(_shift_sentence(shift) if quick else _recorded_sentence(_print_recorded(parts)))
         found.append(_graders_sentence(_print_graders(parts)))
-        if full:
-            _print_live(parts)
     _head(f"What was found, in {time.perf_counter() - started:.0f} s")
     print_lines(line for sentence in found for line in wrapped_line("", sentence))
     _print_next(place, port=port)
@@ -117,21 +110,6 @@ def _print_graders(parts: Demo) -> Comparison:
     click.echo(scores_table(comparison.contrasts).to_text())
     print_lines(wrapped_line("", letters_text(comparison.contrasts)))
     return comparison
-
-
-def _print_live(parts: Demo) -> None:
-    """Measure the live model, or say in one line why it is left out: the demo succeeds without it."""
-    from jrh_mlflow.demo import LIVE_NAME, LIVE_SUITE
-    from jrh_mlflow.measuring.resolve import load_suite
-
-    n_calls = load_suite(LIVE_SUITE).manifest["n_calls"]
-    _head(f"{LIVE_NAME} on {LIVE_SUITE}: {n_calls} calls on this machine's cores, some minutes")
-    try:
-        measured = parts.live_model()
-    except JrhError as error:
-        click.echo(f"left out: {LIVE_NAME}: {error}")
-        return
-    _print_axes("live", {measured.judge.name: measured})
 
 
 def _head(title: str) -> None:

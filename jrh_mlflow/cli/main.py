@@ -55,7 +55,6 @@ GROUPS = {
     },
     "The rest": {
         "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
-        "model": ("model", "Fetch a small model that runs on this machine, or list them."),
     },
 }
 """All commands by what people want, with their module and their line of help."""

@@ -133,7 +133,7 @@ def _prepared(recipe_file: str | None, options: dict[str, Any]) -> Prepared:
     recipe = joined_recipe(recipe_file, {**options, "until": ()})
     known = ("experiment", "tracking_uri", "prices", "journal")
     return prepare(
-        recipe.judge, recipe.suite, **{name: recipe.options[name] for name in known if name in recipe.options}, dry=True
+        recipe.judge, recipe.suite, **{name: recipe.options[name] for name in known if name in recipe.options}
     )
 
 

@@ -65,7 +65,7 @@ def respond(
     given = typed_options(options, models[0]) | {"extra": extra_fields(extra) or None}
     if dry_run or export_to:
         of_judge = {name: given.pop(name) for name in _RESPONDER if name in given}
-        responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), dry=True, **of_judge)
+        responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), **of_judge)
         if dry_run:
             print_quotes(responding.quote(), as_json=as_json)
             return

@@ -177,7 +177,7 @@ def criterion_shift(
     metrics = checked_metrics(metrics)
     if len(criteria) < 2:
         raise RecipeError(f"A shift needs at least two criteria, but got {list(criteria)}.")
-    base = prepare(judge, suite, experiment=experiment, tracking_uri=tracking_uri, dry=True)
+    base = prepare(judge, suite, experiment=experiment, tracking_uri=tracking_uri)
     arms = [base.judge.with_criterion(spec) for spec in criteria]
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):

@@ -150,15 +150,15 @@ def self_preference(frame: object, judges: GivenJudges = None, **options: Any) -
 def price_self_preference(frame: object, judges: GivenJudges, **options: Any) -> dict[str, Quote]:
     """Say what each judge would be sent and cost for the answers as they are written, without sending anything."""
     asking = SelfPreferenceOptions.of_keywords(options, of="price_self_preference")
-    return {name: prepared.quote() for name, prepared in _Judging(frame, judges, asking, dry=True).judges.items()}
+    return {name: prepared.quote() for name, prepared in _Judging(frame, judges, asking).judges.items()}
 
 
 class _Judging:
     """Who judges which pairs, checked before anything is sent; `paid`, `notes` and `rewritten` grow with the asking."""
 
-    def __init__(self, frame: object, judges: GivenJudges, options: SelfPreferenceOptions, dry: bool = False) -> None:
+    def __init__(self, frame: object, judges: GivenJudges, options: SelfPreferenceOptions) -> None:
         trust.allow_key_to(options.allow_key_to)
-        self.options, self.preparing = options, {**options.preparing, "dry": dry}
+        self.options = options
         self.paid, self.notes, self.rewritten = Paid(), list[str](), dict[str, str]()
         self.judges, self.authors, self.everybody = dict[str, Prepared](), dict[str, str](), list[Prepared]()
         table = answer_pairs.named_table(frame, options.columns or {})
@@ -176,7 +176,7 @@ class _Judging:
             self.texts = {f"text-{number:05d}": text for number, text in enumerate(texts)}
             asked = {name: fill_prompt(template, {"text": text}) for name, text in self.texts.items()}
             suite, model = prompt_suite("answers to rewrite", asked), Responder(options.rewriter, name=options.rewriter)
-            self.everybody.append(prepare(model, suite, **self.preparing))
+            self.everybody.append(prepare(model, suite, **options.preparing))
         self.simulated = any(prepared.judge.simulated for prepared in self.everybody)
 
     def _prepare_judges(self, judges: Sequence[object] | Mapping[str, object]) -> None:
@@ -185,7 +185,9 @@ class _Judging:
             raise RecipeError(f"`judges` is a list of judges, or maps from author to judge, but got {judges!r}.")
         suite = _suite(self.rows)
         for author, own in given:
-            prepared = prepare(judge_named(own, tracking_uri=self.options.tracking_uri), suite, **self.preparing)
+            prepared = prepare(
+                judge_named(own, tracking_uri=self.options.tracking_uri), suite, **self.options.preparing
+            )
             judge = prepared.judge
             name = shown_name(author or judge.name, simulated=judge.simulated, recorded=bool(judge.recorded))
             if name in self.judges:

@@ -18,8 +18,6 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.measures.unit_scores import AxisUnits, axis_units, every_axis_units
 from jrh_mlflow.measuring.resolve import load_suite, prepare, resolve_judge
-from jrh_mlflow.models.local.server import slots
-from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.prices import cost_micro
 from jrh_mlflow.people.label_plan import LabelPlan, plan_labels
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -48,8 +46,6 @@ RATE, ICC, REPEAT = 0.5, 0.3, 0.5
 """Assumed where neither a pilot nor the caller says: the rate of the widest interval, and what real judges showed."""
 SECONDS_PER_CALL = 2.0
 """Assumed of a model where no pilot tells."""
-SECONDS_PER_LOCAL_CALL = 3.0
-"""The same of one on this machine."""
 _JUDGES = (3, 4, 6)
 """How many judges a comparison may have, beside two."""
 _FEWEST_SHARED = 3
@@ -712,8 +708,8 @@ class _Pricing:
         if not costs or self.pilot is None or not self.pilot.simulated or self.seconds_per_call:
             return []
         return [
-            f"The pilot is simulated and tells no seconds: minutes are at {SECONDS_PER_CALL:g} s per call, "
-            f"{SECONDS_PER_LOCAL_CALL:g} s on this machine. `seconds_per_call` says better."
+            f"The pilot is simulated and tells no seconds: minutes are at {SECONDS_PER_CALL:g} s per call. "
+            "`seconds_per_call` says better."
         ]
 
     def _usd_per_call(self, judge: Judge | None, design: _Design) -> tuple[list[float | None], str]:
@@ -734,7 +730,7 @@ class _Pricing:
     def _quoted(self, judge: Judge, design: _Design) -> tuple[list[float | None], str]:
         if design.suite is None or not design.suite.has_texts:
             return [None, None], "there are no texts whose tokens could be counted"
-        prepared = prepare(judge, design.suite, replicates=design.replicates, prices=self.prices, dry=True)
+        prepared = prepare(judge, design.suite, replicates=design.replicates, prices=self.prices)
         own = [call for call in prepared.plan() if call.item.id in design.axis_items]
         # A plan is of new calls: answers in the journal make none of them cheaper.
         quotes = [prepared.quote(own, afresh=True), prepared.quote(afresh=True)]
@@ -745,13 +741,9 @@ class _Pricing:
         return usd, "size of the prompts" if None not in usd else _NO_PRICE
 
     def _minutes(self, calls: int, model: str | None) -> float:
-        local = model is not None and is_local(model)
-        # A model on this machine answers no more at once than it has slots.
-        at_once = min(self.concurrency, slots()) if local else self.concurrency
-        seconds = self.seconds_per_call or self._piloted_seconds(model)
-        seconds = seconds or (SECONDS_PER_LOCAL_CALL if local else SECONDS_PER_CALL)
+        seconds = self.seconds_per_call or self._piloted_seconds(model) or SECONDS_PER_CALL
         by_limit = calls / self.requests_per_minute if self.requests_per_minute else 0.0
-        return max(calls * seconds / at_once / 60, by_limit)
+        return max(calls * seconds / self.concurrency / 60, by_limit)
 
     def _piloted_seconds(self, model: str | None) -> float | None:
         """Return the seconds of the pilot's calls, if they were asked of this model and not taken from the journal."""

@@ -41,7 +41,6 @@ from jrh_mlflow.judges.raw import RawJudge
 from jrh_mlflow.judges.rendering import fill, fitting
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.catalog import entry_of, split_model
-from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import is_scale
 from jrh_mlflow.show.numbers import reading_text
@@ -638,11 +637,6 @@ def _prompted(judge: Judge) -> PromptedJudge:
         raise RecipeError(
             f'form="make_judge" needs a model with a prompt, and {brief_name(judge.name)} is a {judge.kind} judge. '
             'Use form="scorer", or write it as a PromptedJudge.'
-        )
-    if is_local(judge.model):
-        raise RecipeError(
-            f"{judge.model} is served inside the process that asks it, where MLflow's jobs cannot reach it. "
-            "Serve it behind an address: PromptedJudge('hosted_vllm/…', api_base=…)."
         )
     return judge
 

@@ -26,7 +26,6 @@ from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
 from jrh_mlflow.models import prices as pricing
-from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
 from jrh_mlflow.models.prices import Price, prompt_size
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite, Similarity
@@ -201,10 +200,6 @@ def run_generation(
     prepared = prepared or prepare_generation(settings)
     shown = prepared.notes
     _check_ready(prepared)
-    local = local_models(*prepared.writers.values(), *prepared.validators, prepared.labeller)
-    settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
-    # A model on this machine may take fewer calls at once than was asked for.
-    prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
     store = Store(settings.tracking_uri, settings.experiment)
     run_name = settings.run_name or f"generate {settings.suite_name}"
@@ -216,9 +211,7 @@ def run_generation(
             similarity = as_similarity(settings.similarity, prepared.plan.corpus)
         prepared = _proposed(prepared)
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
-            clock = ModelClock(local)
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
-            made = replace(made, cpu_seconds=clock.seconds())
         for note in made.notes:
             if note not in (*shown, NOTHING_MADE):
                 logger.warning("%s", note)

@@ -107,8 +107,6 @@ class Made:
     unfinished: int = 0
     """Items that were neither made nor set aside because generation was stopped."""
     seconds: float = 0.0
-    cpu_seconds: float | None = None
-    """Of models on this machine; None when there is none."""
     notes: Sequence[str] = ()
     """What a reader of the suite should know first."""
 

@@ -169,7 +169,6 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
         metric_keys.COST: usage.cost_usd,
         metric_keys.UNKNOWN_COSTS: (usage.cost_usd is not None and usage.unknown_costs) or None,
         **keys.attempt_values(usage.attempts),
-        metric_keys.CPU_SECONDS: made.cpu_seconds,
         metric_keys.SECONDS: made.seconds,
     }
     page = generation_page(suite, made, writer=writer.name)

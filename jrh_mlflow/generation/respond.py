@@ -84,7 +84,6 @@ def prepare_responding(
     *,
     prompt: str = "prompt",
     id: str | None = None,
-    dry: bool = False,
     **responder: Any,
 ) -> Responding:
     """Read the prompts and set the models up; see `respond`."""
@@ -95,9 +94,7 @@ def prepare_responding(
     demand_column(table, prompt, "for the prompts")
     prompts = read_prompts(table, prompt, id or ("id" if "id" in table else None))
     suite = prompt_suite("prompts", prompts)
-    asked = {
-        name: prepare(Responder(name, **responder, name=name), suite, **options.preparing, dry=dry) for name in names
-    }
+    asked = {name: prepare(Responder(name, **responder, name=name), suite, **options.preparing) for name in names}
     budget = shared_budget("respond", asked.values())
     return Responding(table=table, prompts=prompts, column=prompt, models=asked, budget=budget)
 

@@ -41,7 +41,6 @@ from jrh_mlflow.judges.parsing import PROBLEMS, spoken_text, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.judges.rendering import load_template
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema
-from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.options import AUTOMATIC, BY_RULES, OFFLINE
 from jrh_mlflow.perturb import ReliabilityTest, Target
@@ -353,8 +352,7 @@ class Generator:
         if start is not None and not (math.isfinite(start) and math.isfinite(highest) and 0 <= start <= highest):
             rule = "`0 <= temperature <= max_temperature` must hold"
             raise ValueError(f"{rule}, but got temperature={start}, max_temperature={highest}.")
-        # Frozen, but names and addresses must be spelled in one way before they name a journal key.
-        object.__setattr__(self, "model", canonical(self.model))
+        # Frozen, but addresses must be spelled in one way before they name a journal key.
         object.__setattr__(self, "api_base", address_of(self.model, self.api_base))
         object.__setattr__(self, "extra", checked_extra(self.extra or {}, of="Generator"))
 

@@ -38,7 +38,7 @@ class HttpJudge(RawJudge):
     ) -> None:
         """Take the service as it is; see `http_judge`."""
         self.api_base = address_of("openai/service", url) or url
-        self.model = self._shown = service_name(self.api_base)
+        self.model = service_name(self.api_base)
         self._name, self._is_given, self._pinned = name, True, None
         self.messages = checked_places(body, "body")
         # A text is a path here: services answer in JSON.

@@ -23,7 +23,6 @@ from jrh_mlflow.judges._base import APART, PAIRED, ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
-from jrh_mlflow.models.local.weights import BY_HASH, canonical, is_local, shown_model
 from jrh_mlflow.models.prices import refuse_surcharges
 from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
@@ -119,8 +118,7 @@ class PromptedJudge(ModelJudge):
         """Set the judge up; nothing is sent and no provider library is loaded.
 
         Args:
-            model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`; or a model on this
-                machine: `local/smollm2`, `local/<path of a .gguf file>`.
+            model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`.
             prompt: A built-in name (`pairwise`, `label`, `ordinal`, `transcript`), a template file, a template's text,
                 or `prompts:/name/version` or `prompts:/name@alias` of MLflow's prompt registry, read when the judge is
                 used. `pairwise` stands for the one that fits what is judged; one's own is used as it is.
@@ -170,7 +168,7 @@ class PromptedJudge(ModelJudge):
                 "prompt_language": prompt_language,
             }
         )
-        self.model, self._name, self._shown = canonical(model), name, shown_model(model)
+        self.model, self._name = model, name
         self._loaded = None if rendering.is_registered(prompt) else rendering.load_template(prompt)
         read = prompt if isinstance(prompt, RegisteredPrompt) else None
         self.prompt_uri: str | None = read.uri if read else str(prompt) if self._loaded is None else None
@@ -243,7 +241,7 @@ class PromptedJudge(ModelJudge):
             "structured": self._takes_schema,
             "logprobs": False,
         }
-        parts = [model_name(self.model, self._shown)]
+        parts = [model_name(self.model)]
         # By its English words: the language stands in the name by itself.
         told = self.tie_criterion if self.spoken == "en" else rendering.spoken_criterion(self.tie_criterion, "en")
         parts += [] if told == _USUAL else [_criterion_name(told)]
@@ -389,7 +387,6 @@ class PromptedJudge(ModelJudge):
         return {
             "name": self._name,
             "model": self.model,
-            "shown": self._shown,
             "api_base": self.api_base,
             "endpoint": self.endpoint,
             "address": "given" if self._is_given else "environment",
@@ -496,7 +493,7 @@ class PromptedJudge(ModelJudge):
             api_base=definition["api_base"],
             **{name: definition[name] for name in _SAMPLING},
         )
-        texts, judge._shown = definition["texts"], definition["shown"]
+        texts = definition["texts"]
         judge.spoken = definition.get("prompt_language", "en")
         judge.prompt_uri, judge.prompt_version = (definition.get(name) for name in _REGISTERED)
         judge.template = Template(**definition["prompt"])
@@ -567,13 +564,8 @@ def address_of(model: str, api_base: str | None) -> str | None:
     Other providers' transports read the environment by themselves; `endpoint_of` tells what it says.
 
     Raises:
-        RecipeError: when it holds a key or is none, and for a model on this machine, whose port is nobody's business.
+        RecipeError: when it holds a key or is none.
     """
-    if api_base is not None and is_local(model):
-        raise RecipeError(
-            f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
-            f"your own is openai/{model}."
-        )
     # Unless somebody else has named it before.
     name_address(api_base, None)
     # Read here and not when it is sent, so that the address is part of the judge and of the journal's keys.
@@ -623,11 +615,8 @@ def _is_secret(name: str) -> bool:
     return not _SECRET_WORDS.isdisjoint(words) or bool(words and words[-1] in _SECRET_ENDINGS)
 
 
-def model_name(model: str, shown: str) -> str:
+def model_name(model: str) -> str:
     """Return a model's name as judges are called by it."""
-    # The file's name alone would be the same for two files; eight digits of the hash tell them apart.
-    if model.startswith(BY_HASH):
-        return f"{shown}-{model.removeprefix(BY_HASH)[:8]}"
     bare = model.removeprefix(_PROVIDER)
     if "/" in bare:
         return _word(model)

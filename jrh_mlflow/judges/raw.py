@@ -30,7 +30,6 @@ from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra,
 from jrh_mlflow.judges.tool_texts import TEXT_FORMS
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
-from jrh_mlflow.models.local.weights import canonical, shown_model
 from jrh_mlflow.models.prices import Price, refuse_surcharges
 from jrh_mlflow.models.trust import WRITTEN_DOWN, name_address
 from jrh_mlflow.options import JudgeOptions
@@ -90,7 +89,7 @@ class RawJudge(PromptedJudge):
             raise RecipeError("`messages` need a `verdict`, which says how the answer is read: see `jrh prompt check`.")
         given = {argument: value for argument, value in fields.items() if value is not None}
         JudgeOptions.checked({"model": model, "name": name, "api_base": api_base, "extra": extra, **given})
-        self.model, self._name, self._shown = canonical(model), name, shown_model(model)
+        self.model, self._name = model, name
         self.messages = _checked_messages(messages)
         self.verdict_form = VerdictForm.of(verdict)
         self.fields = {**given, **_checked_fields(extra or {})}
@@ -133,7 +132,7 @@ class RawJudge(PromptedJudge):
         return frozenset(match[2] for text in _texts(self.messages) for match in _PLACE.finditer(text) if match[2])
 
     def _default_name(self) -> str:
-        parts = [model_name(self.model, self._shown), f"raw={digest_name(self._identity())}"]
+        parts = [model_name(self.model), f"raw={digest_name(self._identity())}"]
         return " ".join(parts)
 
     def check_cap(self, price: Price | None) -> None:
@@ -244,7 +243,7 @@ class RawJudge(PromptedJudge):
             extra={name: value for name, value in fields.items() if name not in _PLAIN},
             **{name: value for name, value in fields.items() if name in _PLAIN},
         )
-        judge._shown, judge.recorded = definition["shown"], definition["recorded"]
+        judge.recorded = definition["recorded"]
         judge.api_base, judge._pinned = definition["api_base"], (definition["endpoint"],)
         judge._is_given = definition["address"] == "given"
         return judge

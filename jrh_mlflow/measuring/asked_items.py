@@ -94,7 +94,7 @@ class ItemAsker:
         """
         suite = Suite(name=what, items=items)
         half = None if self.options.max_usd is None else self.options.max_usd / 2
-        prepared = prepare(judge, suite, **{**self.options.preparing, "max_usd": half}, dry=self.export is not None)
+        prepared = prepare(judge, suite, **{**self.options.preparing, "max_usd": half})
         if self.export is not None and prepared.has_to_send():
             if not isinstance(prepared.judge, PromptedJudge):
                 raise RecipeError(f"Batch files are of models: {judge.name} is none.")

@@ -36,7 +36,6 @@ from jrh_mlflow.measuring.measured import JudgeFacts, Measured
 from jrh_mlflow.measuring.resolve import Prepared, prepare
 from jrh_mlflow.measuring.until import UNTIL, Until, UntilStop, bound_axes
 from jrh_mlflow.models import trust
-from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
@@ -307,7 +306,7 @@ class _Asking:
             BaseException: what ended the asking, where nothing that was answered is worth logging.
         """
         prepared, until, total = self.prepared, self.until, self.prepared.n_calls
-        started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
+        started = time.perf_counter()
         planned = prepared.plan(self.shuffle) if until is None else until.calls
         shown = total if until is None else len(until.calls)
         with _progress_bar(self.facts.name, total=shown, show=self.progress) as tick:
@@ -341,7 +340,6 @@ class _Asking:
                 **({"until": until.until.text} if until else {}),
             },
             seconds=time.perf_counter() - started,
-            cpu_seconds=clock.seconds(),
             tags=self.tags,
             truncated=truncated,
             until=until.report().to_dict() if until else None,
@@ -420,7 +418,7 @@ def dry_prepared(
     checked_metrics(metrics)
     decisive = inspect.signature(prepare).parameters
     given = {name: value for name, value in as_evaluate.items() if name in decisive}
-    prepared = prepare(judge, suite, **given, dry=True)
+    prepared = prepare(judge, suite, **given)
     checked_metric(metric, prepared.suite)
     bound_until(as_evaluate.get("stop"), prepared, seed=0)
     return prepared

@@ -369,7 +369,6 @@ def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     spent = keys.call_points(
         measured.calls,
         seconds=measured.seconds,
-        cpu_seconds=measured.cpu_seconds,
         at=measured.at,
         paid=None if measured.paid is None else Paid(**measured.paid),
     )

@@ -105,8 +105,6 @@ class Measured:
     run: Mapping[str, Any]
     """Settings of the run (`seed`, `replicates`, …), logged as params `run.*`."""
     seconds: float
-    cpu_seconds: float | None = None
-    """Processor time of a model on this machine; None for any other judge."""
     tags: Mapping[str, str] = field(default_factory=dict)
     truncated: str | None = None
     """Why calls are missing, or None."""

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from jrh_mlflow.judges import Judge, ModelJudge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.raw import PromptedJudge
-from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.plugins import function_from_text
@@ -89,7 +88,7 @@ class Prepared:
     cap_micro: int | None
     """Most micro-dollars to spend."""
     concurrency: int
-    """Most calls in flight; of a model on this machine no more than it has slots."""
+    """Most calls in flight."""
     journal: str | Path | Journal | None
     """Where paid answers are kept, as the user gave it."""
     backend: Callable[..., Asked]
@@ -211,7 +210,6 @@ def prepare(
     experiment: str | None = None,
     tracking_uri: str | None = None,
     fresh_after: Moment | None = None,
-    dry: bool = False,
 ) -> Prepared:
     """Resolve what a user passed, and check all that can be wrong before the first call.
 
@@ -227,7 +225,6 @@ def prepare(
         experiment: Where a registered judge is looked for first.
         tracking_uri: MLflow store of the suite's run and of a registered judge; the active one when None.
         fresh_after: Answers in the journal that are older are asked again.
-        dry: Nothing will be sent, so a model on this machine is neither fetched nor loaded.
 
     Raises:
         JrhError: saying what does not fit.
@@ -246,7 +243,7 @@ def prepare(
             f"Suite {suite.name!r} holds pairs and single responses. They have reports of their own: split it."
         )
     cap = checked_cap(max_usd, judge, prices)
-    prepared = Prepared(
+    return Prepared(
         judge=judge,
         suite=suite,
         replicates=replicates,
@@ -260,10 +257,6 @@ def prepare(
         # A judge that cannot be told from others is another one each time: nothing of it is continued.
         identity=(judge.fingerprint() or time.time_ns(), suite.sha256, replicates),
     )
-    # A model on this machine is loaded only where the journal does not answer everything.
-    if dry or not (models := local_models(judge)) or not prepared.has_to_send():
-        return prepared
-    return replace(prepared, concurrency=make_ready(models, concurrency=concurrency, backend=backend))
 
 
 def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:

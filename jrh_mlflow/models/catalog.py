@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jrh_mlflow.models.local.server import context_tokens
-from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 from jrh_mlflow.text import blank_secrets
 
@@ -109,8 +107,6 @@ def endpoint_of(model: str) -> str | None:
         'http://gpu'
         >>> del os.environ["OLLAMA_API_BASE"]
     """
-    if is_local(model):
-        return None
     settings = (_public(name, value) for name in variables_of(model) if (value := setting(name)))
     return " ".join(dict.fromkeys(settings)) or None
 
@@ -166,8 +162,6 @@ def _digest(text: str) -> str:
 
 def context_window(model: str) -> int | None:
     """Return the most input tokens a model takes, or None when the table does not say."""
-    if is_local(model):
-        return context_tokens()
     entry = entry_of(model) or {}
     for name in ("max_input_tokens", "max_tokens"):
         if isinstance(tokens := entry.get(name), int) and tokens > 0:
@@ -181,7 +175,7 @@ def takes_schema(model: str, *, api_base: str | None = None) -> bool:
     An endpoint of one's own is taken to speak the whole OpenAI dialect, and so is an OpenAI model the table lacks.
     """
     provider = model.partition("/")[0]
-    if api_base is not None or provider in _SCHEMA_EVERYWHERE or is_local(model):
+    if api_base is not None or provider in _SCHEMA_EVERYWHERE:
         return True
     entry = entry_of(model)
     if entry is None:

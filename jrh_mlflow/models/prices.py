@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.catalog import entry_of
-from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.schema.requests import Request, Response
 
 Overrides: TypeAlias = Mapping[str, tuple[float, float]]
@@ -62,7 +61,7 @@ class Price:
 
 
 def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
-    """Return the price of a model, or None when nobody knows it; None is never 0. A model on this machine costs 0.
+    """Return the price of a model, or None when nobody knows it; None is never 0.
 
     The name is tried as given, then without its provider. Without its provider the table's entry must be of that
     provider: `hosted_vllm/gpt-4o` is a server of one's own, not OpenAI's model.
@@ -76,8 +75,6 @@ def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
     for name in (model, model.partition("/")[2]):
         if overrides and name in overrides:
             return _from_override(name, overrides[name])
-    if is_local(model):
-        return Price(input_usd=0.0, output_usd=0.0)
     entry = entry_of(model)
     return _from_entry(entry) if entry else None
 

@@ -41,7 +41,6 @@ COST_PER_1K_JUDGMENTS = f"{COST_OF}usd_per_1k_judgments"
 """A goal of sweeps; trials log it as `sweep/usd_per_1k_judgments`."""
 COST_PER_ACCURACY_POINT = f"{COST_OF}usd_per_accuracy_point"
 SECONDS = f"{TIME}seconds"
-CPU_SECONDS = f"{TIME}cpu_seconds"
 
 RELIABILITY = "reliability/"
 """Beginning of mean, spread and ends over the tests' scores."""

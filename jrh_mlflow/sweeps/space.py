@@ -525,7 +525,7 @@ def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, met
     readings = dict.fromkeys((RELIABILITY, *map(part_of, counted.cells)), _WHOLE)
     return [
         *keys.sheet_points(_filled(measure(calls, labels=labels, metric=metric, **_ONCE), suite, calls)),
-        *keys.call_points(calls, seconds=1.0, cpu_seconds=1.0),
+        *keys.call_points(calls, seconds=1.0),
         *keys.price_points(1.0),
         *sweep_points(readings, usd_per_1k=1.0, calls_per_judgment=1),
     ]

@@ -206,7 +206,6 @@ def prepared(context: SweepContext, configuration: Configuration, half: Suite, *
         context.space.make_judge(configuration),
         half,
         replicates=configuration.policy.replicates * repeats,
-        dry=True,
         **{name: context.options[name] for name in names if name in context.options},
     )
 

@@ -537,7 +537,7 @@ def price_sweep(
     for point in grid:
         by_judge[point.judge_key] = max(by_judge.get(point.judge_key, point), point, key=_replicates)
     judges = list(by_judge.values())
-    how = {"journal": journal, "prices": prices, "fresh_after": fresh_after, "dry": True}
+    how = {"journal": journal, "prices": prices, "fresh_after": fresh_after}
     quotes, held_out = (
         [prepare(space.make_judge(judge), half, replicates=_replicates(judge), **how).quote() for judge in judges]
         for half in (search, holdout)

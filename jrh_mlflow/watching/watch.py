@@ -325,7 +325,7 @@ class _Looking:
 
     def quote(self, groups: Sequence[tuple[str, Suite, int]], options: AskOptions) -> Quote:
         """Say what a look would send and cost."""
-        prepared = [self._prepared(suite, n, options, dry=True) for _, suite, n in groups]
+        prepared = [self._prepared(suite, n, options) for _, suite, n in groups]
         return Quote.total([each.quote(afresh=True) for each in prepared])
 
     def _prepared(self, suite: Suite, replicates: int, options: AskOptions, **more: Any) -> Prepared:

@@ -13,7 +13,6 @@ from mlflow import MlflowClient
 from jrh_mlflow import demo
 from jrh_mlflow.cli.demo import demo as command
 from jrh_mlflow.cli.main import group
-from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge
 from jrh_mlflow.tracking.mlflow_server import DATABASE, folder_uri
 from tests.docs.blocks import ROOT
@@ -90,25 +89,11 @@ def test_each_part_is_printed_when_it_is_measured_and_the_demo_ends_with_what_wa
     assert "Llama8B (simulated)" in runs
 
 
-def test_quick_leaves_the_recorded_judge_out_and_full_asks_a_model_or_says_why_not(
-    small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nobody(self: demo.Demo) -> None:
-        raise RecipeError("the extra is missing")
-
+def test_quick_leaves_the_recorded_judge_out(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "JUDGES", ("Llama8B",))
     for name in ("_print_graders", "_print_recorded"):
         monkeypatch.setattr(f"jrh_mlflow.cli.demo.{name}", lambda parts: None)
     for name in ("_graders_sentence", "_recorded_sentence"):
         monkeypatch.setattr(f"jrh_mlflow.cli.demo.{name}", lambda part, name=name: f"{name}.")
-    monkeypatch.setattr(demo.Demo, "live_model", nobody)
     found, _ = conclusion(run(small, "--quick").output)
     assert re.search(r" 94 % \[75–98 %\].* 50 % \[39–61 %\]", found[1]), "the shift between two tie criteria"
-    monkeypatch.setattr(demo.Demo, "shift", lambda self: None)
-    full = run(small, "--full")
-    assert full.exit_code == 0
-    assert "_recorded_sentence." in conclusion(full.output)[0]
-    assert "left out: SmolLM2-135M (live): the extra is missing" in full.output
-    assert "128 calls on this machine's cores" in full.output
-    both = run(small, "--quick", "--full")
-    assert (both.exit_code, "Give one of them" in both.output) == (2, True)

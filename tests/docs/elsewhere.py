@@ -21,12 +21,10 @@ class Where(NamedTuple):
 
 
 ELSEWHERE = (
-    Where(r"(DEMO=(quick|full) )?make demo", "Makefile", "$(BIN)/jrh demo"),
+    Where(r"(DEMO=quick )?make demo", "Makefile", "$(BIN)/jrh demo"),
     Where(r"jrh demo", "tests/cli/test_cli_demo.py", "done = run(small)"),
     # In full it takes minutes to hours of one core; every part is run in its quick form.
     Where(r"python -m tests\.validation\b.*", "tests/validation/test_quick_form.py", "part.rows(SimulationSize(n=20"),
-    Where(r"jrh model fetch smollm2", "tests/models/local/conftest.py", 'fetch_model("smollm2")'),
-    Where(r"jrh evaluate --model local/smollm2 .*", "tests/models/local/test_real_model.py", "_is_measured_at_no_cost"),
     Where(r"jrh evaluate recipes/ray_cluster.yaml", "tests/engine/test_ray.py", 'backend="ray"'),
     Where(r"jrh sweep recipes/sweep_postgres.yaml .*", "tests/sweeps/test_postgres.py", '"--worker"'),
     Where(r"jrh sweep recipes/sweep.yaml --max-usd 5", "tests/sweeps/test_recipes_sweep.py", 'sweep(tmp_path / "sweep'),

@@ -49,7 +49,6 @@ def test_what_is_not_run_in_place_is_run_where_the_table_says(where: Where) -> N
     [
         (("demo",), "jrh demo"),
         (("demo", "DEMO=quick"), "jrh demo --quick"),
-        (("demo", "DEMO=full"), "jrh demo --full"),
         (("test",), 'python -m pytest -m "not slow"'),
         (("test-mlflow", "MLFLOW=oldest"), "python3 -m tests.mlflow_versions oldest"),
     ],

@@ -20,9 +20,11 @@ from tests.measuring.test_confidence_evaluation import with_logprobs
 pytestmark = pytest.mark.slow
 
 
-def test_models(here: World) -> None:
+def test_models(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here.server, "reply", with_logprobs())
     page = Printed("docs/howto/models.md", here, words={"http://localhost:8000/v1": here.server.url}).run()
     assert page.names["done"].judge.settings["tie_criterion"] == "strict"
+    assert "confidence/brier" in page.names["measured"].datasheet.estimates
 
 
 def test_models_that_answer_prompts(here: World) -> None:
@@ -96,11 +98,6 @@ def test_agents(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
         (here.folder / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(here.server, "reply", AgentPlayer())
     Printed("docs/howto/agents.md", here, readers=[("agents.yaml", load_generation)]).run()
-
-
-def test_a_model_on_this_machine_and_its_confidence(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(here.server, "reply", with_logprobs())
-    Printed("docs/howto/local_model.md", here).run()
 
 
 def test_clusters(here: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,7 +92,6 @@ def test_the_same_settings_have_the_same_name_and_a_name_given_stays(changed: di
         ({"prompt": "label", "tie_criterion": "strict"}, "qwen2.5-coder-1.5b strict prompt=label"),
         ({"model": "anthropic/claude-sonnet-4-5"}, "anthropic/claude-sonnet-4-5"),
         ({"model": "hosted_vllm/Qwen/Qwen2.5-7B"}, "hosted_vllm/Qwen/Qwen2.5-7B"),
-        ({"model": "local/smollm2"}, "local/smollm2"),
     ],
 )
 def test_names_are_short(changed: dict[str, Any], name: str) -> None:
@@ -103,14 +101,3 @@ def test_names_are_short(changed: dict[str, Any], name: str) -> None:
 def test_a_criterion_that_is_changed_later_is_in_the_name() -> None:
     assert jrh.PromptedJudge(MODEL).with_criterion("strict").name == "qwen2.5-coder-1.5b strict"
     assert jrh.PromptedJudge(MODEL, name="mine").with_criterion("strict").name == "mine"
-
-
-def test_two_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    names = set()
-    for text in (b"GGUF one", b"GGUF two"):
-        folder = tmp_path / text.decode().replace(" ", "-")
-        folder.mkdir()
-        (folder / "judge.gguf").write_bytes(text)
-        names.add(jrh.PromptedJudge(f"local/{folder / 'judge.gguf'}").name)
-    assert len(names) == 2
-    assert all(name.startswith("local/judge.gguf") and str(tmp_path) not in name for name in names)

@@ -81,14 +81,13 @@ def test_a_shift_names_a_missing_key_before_the_store_is_touched(small: jrh.Suit
     assert not (tmp_path / "untouched.db").exists()
 
 
-@pytest.mark.parametrize("model", few([LITELLM, "local/smollm2", "hosted_vllm/mine"]))
+@pytest.mark.parametrize("model", few([LITELLM, "hosted_vllm/mine"]))
 def test_a_run_whose_calls_are_all_in_the_journal_needs_neither_key_nor_endpoint(
     model: str, small: jrh.Suite, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(*_: Any, **__: Any) -> None:
         raise AssertionError("nothing is to be sent")
 
-    monkeypatch.setattr("jrh_mlflow.measuring.resolve.make_ready", load)
     monkeypatch.setattr("jrh_mlflow.models.transports.litellm.load_litellm", load)
     judge, journal = jrh.PromptedJudge(model), tmp_path / "journal.db"
     fill(journal, judge, small)

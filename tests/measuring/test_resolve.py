@@ -49,19 +49,9 @@ def test_a_cap_on_a_judge_that_answers_by_itself_is_refused() -> None:
 
 
 def test_a_quote_of_a_judge_that_answers_by_itself_counts_its_calls() -> None:
-    prepared = prepare(tie, "datasheet-short", dry=True)
+    prepared = prepare(tie, "datasheet-short")
     quoted = prepared.quote()
     assert (quoted.calls, quoted.usd, quoted.worst_usd) == (prepared.n_calls, None, None)
-
-
-def test_a_dry_look_at_a_model_on_this_machine_does_not_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make_ready(models: list[str], **_: object) -> int:
-        raise AssertionError(models)
-
-    monkeypatch.setattr("jrh_mlflow.measuring.resolve.make_ready", make_ready)
-    assert prepare("local/smollm2", "datasheet-short", dry=True).judge.model_judge
-    with pytest.raises(AssertionError, match="local/smollm2"):
-        prepare("local/smollm2", "datasheet-short")
 
 
 @pytest.fixture

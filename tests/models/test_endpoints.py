@@ -217,11 +217,6 @@ def test_what_a_program_sets_in_litellm_counts_where_litellm_asks(monkeypatch: p
     assert endpoint_of("groq/x") == "http://gpu/v1 http://proxy"
 
 
-def test_a_model_on_this_machine_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCAL_API_BASE", "http://gpu/v1")
-    assert endpoint_of("local/smollm2") is None
-
-
 @pytest.mark.parametrize(
     ("model", "variable"),
     [

@@ -195,7 +195,7 @@ TAKEN = {
     "MLFLOW_TRACKING_URI": "https://mlflow.example",
     "OPENAI_BASE_URL": EVIL,
     "ACME_API_BASE": EVIL,
-    "JRH_LOCAL_THREADS": "2",
+    "JRH_LINKS_ARE_SAID": "1",
 }
 LEFT = {
     "HTTPS_PROXY": "http://evil.example",

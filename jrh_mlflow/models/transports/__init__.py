@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.models.catalog import DIRECT, OPENAI_DIALECT, split_model
-from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.transports._base import RETRYABLE as RETRYABLE
 from jrh_mlflow.models.transports._base import FailureKind as FailureKind
 from jrh_mlflow.models.transports._base import Transport as Transport
@@ -67,7 +66,7 @@ def _transport_class(name: str) -> type[Transport]:
 def pick_transport(model: str, api_base: str | None) -> str:
     """Choose the transport for a model: another package's that claims it, or one of ours.
 
-    The direct transport takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
+    The direct transport takes `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
     provider and the other providers of `OPENAI_DIALECT`. litellm takes the rest.
 
     Example:
@@ -83,6 +82,6 @@ def pick_transport(model: str, api_base: str | None) -> str:
         if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
             return plugin.name
     provider, _ = split_model(model)
-    if provider in DIRECT or is_local(model):
+    if provider in DIRECT:
         return "direct"
     return "direct" if api_base and (provider is None or provider in OPENAI_DIALECT) else "litellm"

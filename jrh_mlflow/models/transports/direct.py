@@ -16,8 +16,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
-from jrh_mlflow.models.local.server import served
-from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import (
     MAX_HEADER,
     BodyError,
@@ -115,19 +113,6 @@ def resolve(model: str, api_base: str | None) -> Endpoint:
     )
 
 
-def resolve_local(model: str) -> Endpoint:
-    """Find the server of a model on this machine, starting it when it does not run; never through a proxy.
-
-    Raises:
-        JrhError: when it cannot be served.
-    """
-    running = served(model)
-    name = model.removeprefix(PREFIX)
-    return Endpoint(
-        url=f"{running.url}/chat/completions", model=name, key=running.key, proxy=None, max_tokens="max_tokens"
-    )
-
-
 def find_key(provider: str, model: str, *, has_own_base: bool) -> str:
     """Return the provider's key; a server of one's own may go without.
 
@@ -167,8 +152,7 @@ class DirectTransport(Transport):
     def missing(cls, model: str, api_base: str | None) -> str | None:
         """Name the key or the address that is missing."""
         try:
-            if not is_local(model):
-                resolve(model, api_base)
+            resolve(model, api_base)
         except TransportError as error:
             return error.text
         return None
@@ -188,7 +172,7 @@ class DirectTransport(Transport):
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
-        address = await self._address(request)
+        address = self._address(request)
         status, headers, body = await self._post(address, self._body(request, address), timeout_s)
         try:
             return read_http(status, headers, body)
@@ -210,10 +194,7 @@ class DirectTransport(Transport):
             self._bodies[id(request)] = (request, body)
         return body
 
-    async def _address(self, request: Request) -> Endpoint:
-        if is_local(request.model):
-            # Not remembered: a server that died is started again. In a thread, because loading takes seconds.
-            return await asyncio.to_thread(resolve_local, request.model)
+    def _address(self, request: Request) -> Endpoint:
         key = (request.model, request.api_base)
         if key not in self._addresses:
             self._addresses[key] = resolve(*key)

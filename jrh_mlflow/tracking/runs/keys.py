@@ -195,7 +195,6 @@ SPENT = (
     metric_keys.COST_PER_1K_CALLS,
     metric_keys.COST_PER_ACCURACY_POINT,
     metric_keys.SECONDS,
-    metric_keys.CPU_SECONDS,
 )
 """What an evaluation spent, where it is known."""
 
@@ -420,7 +419,6 @@ def call_points(
     calls: pd.DataFrame,
     *,
     seconds: float,
-    cpu_seconds: float | None = None,
     at: float | None = None,
     paid: Paid | None = None,
 ) -> list[Point]:
@@ -439,7 +437,6 @@ def call_points(
         metric_keys.OUTPUT_TOKENS: known_total(calls, "output_tokens"),
         metric_keys.COST: known_total(calls, "cost_usd"),
         metric_keys.SECONDS: seconds,
-        metric_keys.CPU_SECONDS: cpu_seconds,
     }
     cost, unknown = values[metric_keys.COST], unknown_costs(calls)
     if cost is not None:

@@ -113,7 +113,7 @@ def suite_of(*names: str) -> Suite:
 
 
 def measured(judge: Judge, *names: str) -> Sequence[CallRecord]:
-    prepared = prepare(judge, suite_of(*names), dry=True)
+    prepared = prepare(judge, suite_of(*names))
     return ask_calls(judge, plan_calls(prepared.suite, judge, replicates=1), concurrency=1).records
 
 
@@ -150,7 +150,7 @@ def test_it_answers_and_asks_its_own_model_only(chat: ChatServer, name: str, ite
 )
 def test_it_is_refused_before_any_call_with_the_reason(chat: ChatServer, name: str, item: str, said: str) -> None:
     with pytest.raises(RecipeError, match=f"(?s){said}"):
-        prepare(built_in(name), suite_of(item), dry=True)
+        prepare(built_in(name), suite_of(item))
     assert chat.bodies == []
 
 
@@ -177,10 +177,10 @@ def test_groundedness_is_asked_about_the_texts_of_the_item_and_relevance_about_e
 def test_two_responses_are_graded_apart_by_the_context_they_share(chat: ChatServer) -> None:
     judge = pointwise(built_in("RetrievalGroundedness"))
     with pytest.raises(RecipeError, match="retrieved texts"):
-        prepare(judge, suite_of("pair"), dry=True)
+        prepare(judge, suite_of("pair"))
     suite = Suite(name="grounded", items=[replace(ITEMS["pair"], context="Doors open at nine.")])
     chat.reply = lambda body: verdict("yes" if "Nine." in str(body["messages"]) else "no")
-    prepare(judge, suite, dry=True)
+    prepare(judge, suite)
     records = ask_calls(judge, plan_calls(suite, judge, replicates=1), concurrency=1).records
     assert [(one.order, one.answer) for one in records] == [("uv", "1"), ("vu", "2")]
     assert all("Doors open at nine." in str(body["messages"]) for body in chat.bodies)
