@@ -1,33 +1,32 @@
 """`jrh.autolog`: runs of `mlflow.genai.evaluate` say which of their judges were measured, and where.
 
-MLflow offers no place for this, so its function is given other code: whatever name it was imported under is heard.
+An integration of MLflow's autologging: `mlflow.genai.evaluate` is patched as MLflow patches the libraries it logs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import re
-import threading
-import types
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
 
-from jrh_mlflow.engine.interrupts import say
-from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.exporting.exported_scorers import keep_every_verdict
 from jrh_mlflow.exporting.status import Status, page_of_run, status
 from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
 from jrh_mlflow.tracking.judges.scorer_facts import specification
-from jrh_mlflow.tracking.mlflow_internals import ensemble_members, exchangeable_function, function_like, run_code_of
+from jrh_mlflow.tracking.mlflow_internals import ensemble_members
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors
 from jrh_mlflow.tracking.traces.traces_in import models_of
 
+logger = logging.getLogger("jrh_mlflow")
+
+_INTEGRATION = "jrh"
 _CODE = "code"
 _HEADING = "## Judges of this evaluation"
 _LINE = re.compile(
@@ -38,10 +37,6 @@ _MOST_TRACES = 20
 """Of an evaluation that are looked through for the models that the application asks."""
 _LONGEST_NAME = 230
 """Of a name in a tag, whose key MLflow takes up to 250 characters of."""
-_LOCK = threading.Lock()
-_PLAIN: list[types.FunctionType] = []
-"""MLflow's function as it is when nobody listens; kept for calls that are on their way."""
-_ENABLED = threading.Event()
 
 
 def autolog(disable: bool = False) -> None:
@@ -49,42 +44,41 @@ def autolog(disable: bool = False) -> None:
 
     For each scorer the run gets a tag `jrh.status.NAME` and a line in its description: measured, stale or never
     measured, with a link to the datasheet or the command that makes one. Scores, results and errors of the evaluation
-    stay as they are; what goes wrong here is a warning. Functions that were imported earlier are included. Before an
-    evaluation on a database `MLFLOW_GENAI_EVAL_MAX_WORKERS` is set unless you have, so that no feedback is lost.
+    stay as they are; what goes wrong here is a warning in the log. Before an evaluation on a database
+    `MLFLOW_GENAI_EVAL_MAX_WORKERS` is set unless you have, so that no feedback is lost.
 
-    MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
-    are heard as well; only its code is another while it is on.
+    A name that was imported before this call is not heard: after `from mlflow.genai import evaluate`, call
+    `mlflow.genai.evaluate`, or import it again.
 
     Args:
         disable: Stop it.
-
-    Raises:
-        RecipeError: when something else stands in the place of MLflow's function.
     """
-    with _LOCK:
-        function = _function()
-        if disable:
-            _ENABLED.clear()
-            run_code_of(_PLAIN[0], function=function, signature=None)
-        else:
-            _ENABLED.set()
-            run_code_of(_entrance, function=function, signature=inspect.signature(_PLAIN[0]))
+    _integration()(disable=disable)
 
 
-def _prepared() -> None:
-    try:
-        keep_every_verdict(None)
-    except Exception as error:
-        _warn(f"{type(error).__name__}: {error}", did="keep MLflow from losing feedback")
+@cache
+def _integration() -> Callable[..., None]:
+    """Return the switch of the integration, known to MLflow's autologging by its name."""
+    import mlflow
+    from mlflow.utils.autologging_utils import autologging_integration, safe_patch
+
+    def switch(disable: bool = False, silent: bool = False) -> None:
+        # MLflow calls it only to enable, after it has taken back its patches.
+        safe_patch(_INTEGRATION, mlflow.genai, "evaluate", _evaluate_and_note)
+
+    integration: Callable[..., None] = autologging_integration(_INTEGRATION)(switch)
+    return integration
 
 
-def _noted(result: Any, arguments: Callable[[], Mapping[str, Any]]) -> None:
-    try:
-        given = arguments()
-        models = models_of(islice(_traces_of(result), _MOST_TRACES))
-        note_datasheets(result.run_id, given["scorers"], inputs=input_names(given.get("data")), models=models)
-    except Exception as error:  # an evaluation is paid for: nothing of ours may cost its result
-        _warn(f"{type(error).__name__}: {error}")
+def _evaluate_and_note(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Evaluate as MLflow does, and note the datasheets of the judges; MLflow logs an error in here as a warning."""
+    keep_every_verdict(None)
+    result = original(*args, **options)
+    arguments = inspect.signature(original).bind(*args, **options).arguments
+    models = models_of(islice(_traces_of(result), _MOST_TRACES))
+    inputs = input_names(arguments.get("data"))
+    note_datasheets(result.run_id, arguments["scorers"], inputs=inputs, models=models)
+    return result
 
 
 def _traces_of(result: Any) -> Iterator[Any]:
@@ -141,7 +135,7 @@ def note_datasheets(
     tags = {tag: keys.STATES_APART.join(own) for tag, own in states.items()}
     note_judges(run_id, lines=lines, tags=tags, uri=uri)
     if problems:
-        _warn("; ".join(problems))
+        logger.warning("autolog of jrh could not note the datasheets of some judges: %s", "; ".join(problems))
 
 
 def _all_of(scorers: Sequence[Any], depth: int = 0) -> Iterator[tuple[Any, int]]:
@@ -184,51 +178,6 @@ def _told(judge: Status | None, uri: str) -> str:
     datasheet = f" [Datasheet]({page_of_run(judge.run_id, uri)})." if judge.run_id else ""
     measure = "" if judge else f" Measure it: {code(judge.measure)}"
     return f"{simulated}{literal(judge.reason)}{datasheet}{measure}"
-
-
-def _warn(problem: str, *, did: str = "note the datasheets of the judges") -> None:
-    text = f"autolog of jrh could not {did} ({problem}). The evaluation is as it was."
-    try:
-        warnings.warn(text, stacklevel=2)
-    except Warning:  # where warnings are errors
-        say(text)
-
-
-# Around the evaluation
-
-
-@cache
-def _function() -> types.FunctionType:
-    """Return MLflow's function under whatever wraps it; the first time it is copied, while nobody listens."""
-    import mlflow
-
-    function = exchangeable_function(mlflow.genai.evaluate)
-    if function is None:
-        raise RecipeError(
-            f"mlflow.genai.evaluate is no function of MLflow's here but {mlflow.genai.evaluate!r}: call jrh.autolog() "
-            "before it is replaced."
-        )
-    _PLAIN.append(function_like(function))
-    return function
-
-
-def _entrance(*args: Any, **options: Any) -> Any:
-    # The code of this function runs in MLflow's module, so that it knows no name of this one.
-    from jrh_mlflow.exporting.autolog import evaluated
-
-    return evaluated(*args, **options)
-
-
-def evaluated(*args: Any, **options: Any) -> Any:
-    """Evaluate as MLflow does, and note the datasheets of the judges."""
-    [plain] = _PLAIN
-    if _ENABLED.is_set():
-        _prepared()
-    result = plain(*args, **options)
-    # It may have been disabled meanwhile.
-    if _ENABLED.is_set():
-        _noted(result, lambda: inspect.signature(plain).bind(*args, **options).arguments)
-    return result
 
 
 def is_code(scorer: Any) -> bool:

@@ -7,7 +7,6 @@ the tag of a saved view of the runs page (`keys.TAG_VIEW`, `view.py`).
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -256,34 +254,3 @@ def add_metrics(numbers: Callable[[Sequence[Any]], Mapping[str, float]]) -> None
             **plain(results, *args, **options),
         }
     )
-
-
-def exchangeable_function(function: Any) -> FunctionType | None:
-    """Return a function of MLflow's under whatever wraps it, where it could run other code; else None."""
-    plain = inspect.unwrap(function)
-    return plain if isinstance(plain, FunctionType) and not plain.__closure__ else None
-
-
-def function_like(function: FunctionType) -> FunctionType:
-    """Copy a function of MLflow's: the copy does what the function did before it was given other code."""
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__annotations__ = function.__annotations__
-    return copy
-
-
-def run_code_of(other: Callable[..., Any], *, function: FunctionType, signature: inspect.Signature | None) -> None:
-    """Let a function of MLflow's run the code of another: MLflow calls nobody before or after an evaluation.
-
-    It stays the same object, so that names which were imported earlier run that code as well.
-
-    Args:
-        other: Its code runs in the module of `function` and knows the names of that one only.
-        function: Of MLflow's.
-        signature: Shown as that of `function`; its own when None.
-    """
-    if signature is not None:
-        vars(function)["__signature__"] = signature
-    function.__code__ = other.__code__
-    if signature is None:
-        vars(function).pop("__signature__", None)

@@ -7,7 +7,6 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -29,7 +28,6 @@ from jrh_mlflow.tracking.traces.traces_in import models_of
 
 ROWS = [{"inputs": {"instruction": "Explain tides."}, "outputs": {"A": "The moon, mostly.", "B": "Wind."}}]
 WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
-SIGNATURE, DOCUMENTED = inspect.signature(imported_before), imported_before.__doc__
 
 
 @scorer
@@ -76,7 +74,8 @@ def _logging(here: SimpleNamespace) -> Iterator[None]:
     jrh.autolog(disable=True)
 
 
-def evaluated(*scorers: Any, evaluate: Any = imported_before, data: Any = ROWS) -> Any:
+def evaluated(*scorers: Any, evaluate: Any = None, data: Any = ROWS) -> Any:
+    evaluate = evaluate or mlflow.genai.evaluate
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of MLflow's and pandas' own
         return evaluate(data, list(scorers))
@@ -151,7 +150,7 @@ def test_a_judge_of_the_family_of_the_application_is_told_so(here: SimpleNamespa
     rows = [{"inputs": {"instruction": "Explain tides."}}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = imported_before(rows, [here.scorer, polite], predict_fn=application)
+        result = mlflow.genai.evaluate(rows, [here.scorer, polite], predict_fn=application)
     [trace] = [*autolog_module._traces_of(result)]
     assert models_of([trace]) == ["gpt-4o-mini-2024-07-18"]
     run = here.client.create_run(mlflow.get_experiment_by_name("application").experiment_id).info.run_id
@@ -180,7 +179,7 @@ def test_members_of_an_ensemble_are_told_one_by_one(here: SimpleNamespace) -> No
 def test_the_description_of_an_open_run_keeps_its_text_and_gets_one_section(here: SimpleNamespace) -> None:
     with mlflow.start_run(description="# Mine\n\nas it was") as outer, mlflow.start_run(nested=True) as run:
         here.client.set_tag(run.info.run_id, keys.TAG_NOTE, "# Mine\n\nas it was")
-        first = evaluated(polite, evaluate=mlflow.genai.evaluate)
+        first = evaluated(polite)
         assert first.run_id == run.info.run_id
         noted(here, [clear_judge()], run_id=run.info.run_id)
         tags = noted(here, [polite, polite], run_id=run.info.run_id)
@@ -241,29 +240,27 @@ def test_any_name_of_a_scorer_is_told_and_none_comes_to_life(here: SimpleNamespa
     assert "\n- <b>" not in tags[keys.TAG_NOTE]
 
 
-def test_signature_documentation_and_identity_stay_and_disable_gives_back_what_was_there(here: SimpleNamespace) -> None:
+def test_signature_and_documentation_stay_and_disable_gives_back_what_was_there(here: SimpleNamespace) -> None:
     for _ in range(3):
         jrh.autolog()
-    assert mlflow.genai.evaluate is imported_before
-    assert inspect.signature(imported_before) == SIGNATURE
-    assert imported_before.__doc__ == DOCUMENTED
-    jrh.autolog(disable=True)
-    assert (inspect.signature(imported_before), imported_before.__code__.co_name) == (SIGNATURE, "evaluate")
-    assert "__signature__" not in vars(imported_before)
+    from mlflow.genai import evaluate as imported_while_on
+
+    assert imported_while_on is not imported_before
+    assert inspect.signature(imported_while_on) == inspect.signature(imported_before)
+    assert imported_while_on.__doc__ == imported_before.__doc__
     result = evaluated(polite)
+    assert tags_of(here, result.run_id)[keys.TAG_DATASHEETS] == "1 code"
+    for _ in range(2):
+        jrh.autolog(disable=True)
+        assert mlflow.genai.evaluate is imported_before
+    for evaluate in (imported_before, imported_while_on):
+        result = evaluated(polite, evaluate=evaluate)
+        assert keys.TAG_DATASHEETS not in tags_of(here, result.run_id)
+
+
+def test_a_name_that_was_imported_before_is_not_heard(here: SimpleNamespace) -> None:
+    result = evaluated(polite, evaluate=imported_before)
     assert keys.TAG_DATASHEETS not in tags_of(here, result.run_id)
-    jrh.autolog(disable=True)
-
-
-def test_what_others_put_around_the_function_later_goes_on_working(
-    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mlflow.genai, "evaluate", partial(imported_before, ROWS))
-    jrh.autolog()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = mlflow.genai.evaluate(scorers=[polite])
-    assert tags_of(here, result.run_id)["jrh.status.polite"] == "code"
 
 
 def test_exceptions_of_an_evaluation_are_its_own(here: SimpleNamespace) -> None:
@@ -273,21 +270,37 @@ def test_exceptions_of_an_evaluation_are_its_own(here: SimpleNamespace) -> None:
         evaluated("polite")
 
 
-def test_an_error_of_ours_is_one_warning_and_the_result_is_the_same(
-    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*args: object, **options: object) -> None:
-        raise ValueError("out of order")
+def fails(*args: object, **options: object) -> None:
+    raise ValueError("out of order")
 
+
+def test_an_error_of_one_judge_is_one_warning_and_the_others_are_noted(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(autolog_module, "status", fails)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        result = mlflow.genai.evaluate(data=ROWS, scorers=[here.scorer, polite])
-    [ours] = [one for one in told if "autolog of jrh" in str(one.message)]
-    assert "out of order" in str(ours.message)
+    result = evaluated(here.scorer, polite)
+    [record] = [record for record in caplog.records if "autolog of jrh" in record.message]
+    assert "longer: ValueError: out of order" in record.message
     assert "polite/mean" in result.metrics
-    tags = tags_of(here, result.run_id)
-    assert tags["jrh.status.polite"] == "code"
+    assert tags_of(here, result.run_id)["jrh.status.polite"] == "code"
+
+
+@pytest.mark.parametrize("name", ["keep_every_verdict", "note_datasheets"])
+def test_an_error_of_ours_is_a_warning_of_mlflow_and_the_result_is_the_same(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setattr(autolog_module, name, fails)
+    calls: list[object] = []
+
+    @scorer(name="counted")
+    def counted(outputs: Any) -> bool:
+        calls.append(outputs)
+        return True
+
+    result = evaluated(counted)
+    assert result.metrics["counted/mean"] == 1
+    assert len(calls) == 1
+    assert "error during jrh autologging: out of order" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -299,32 +312,17 @@ def test_an_evaluation_on_a_database_begins_with_few_workers_also_for_scorers_th
     def begun(data: Any, scorers: Any) -> None:
         raise LookupError(os.environ.get(WORKERS))
 
-    monkeypatch.setattr(autolog_module, "_PLAIN", [begun])
+    jrh.autolog(disable=True)
+    monkeypatch.setattr(mlflow.genai, "evaluate", begun)
+    jrh.autolog()
     monkeypatch.setenv(WORKERS, users or "")
     if users is None:
         monkeypatch.delenv(WORKERS)
     monkeypatch.setattr(exported, "active_uri", lambda: store or mlflow.get_tracking_uri())
     with pytest.raises(LookupError) as stopped:
-        imported_before(ROWS, [polite])
+        mlflow.genai.evaluate(ROWS, [polite])
+    jrh.autolog(disable=True)
     assert stopped.value.args == (found,)
-
-
-def test_a_warning_that_is_an_error_breaks_no_evaluation(
-    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(*args: object, **options: object) -> None:
-        raise ValueError("out of order")
-
-    monkeypatch.setattr(autolog_module, "note_datasheets", fails)
-    monkeypatch.setattr(autolog_module, "keep_every_verdict", fails)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", message="autolog of jrh")
-        result = mlflow.genai.evaluate(data=ROWS, scorers=[polite])
-    assert "polite/mean" in result.metrics
-    told = capsys.readouterr().err
-    assert "could not keep MLflow from losing feedback (ValueError: out of order)" in told
-    assert "could not note the datasheets of the judges (ValueError: out of order)" in told
 
 
 def test_threads_that_switch_it_on_and_off_leave_it_whole() -> None:
@@ -338,5 +336,4 @@ def test_threads_that_switch_it_on_and_off_leave_it_whole() -> None:
     for thread in threads:
         thread.join()
     jrh.autolog(disable=True)
-    assert inspect.signature(imported_before) == SIGNATURE
-    assert imported_before.__code__.co_name == "evaluate"
+    assert mlflow.genai.evaluate is imported_before
