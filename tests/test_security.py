@@ -44,7 +44,8 @@ HELD = {
         "tests/judges/test_rendering.py::test_a_content_that_knows_the_code_of_another_request_cannot_close_its_fence",
     ],
     "Only a strict JSON object": [
-        "tests/engine/test_promises.py::test_an_object_quoted_from_a_candidate_is_no_verdict"
+        "tests/engine/test_promises.py::test_an_object_quoted_from_a_candidate_is_no_verdict",
+        "tests/judges/test_retractions.py::test_what_a_judge_was_shown_is_no_verdict_of_its_own",
     ],
     "hold no script of others": [
         "tests/review/test_page.py::test_hostile_texts_stay_texts",

@@ -24,7 +24,8 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.writers import BriefedWriter, Generator, Question, WriterFunction, as_generator
-from jrh_mlflow.judges.parsing import PROBLEMS, UnreadableError, object_fields, spans
+from jrh_mlflow.judges.answer_text import UnreadableError, objects_in
+from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
 from jrh_mlflow.options import BY_RULES
 from jrh_mlflow.perturb import AgentTest, Target, fill_prompt, labels_context, prompt
@@ -404,17 +405,15 @@ def one_object(text: str) -> dict[str, Any]:
         >>> one_object('Here: {"steps": []}')
         {'steps': []}
     """
-    objects = list(spans(text))
-    if not objects:
-        raise Rejected("the answer holds no JSON object")
-    if len(objects) > 1:
-        raise Rejected(f"the answer holds {len(objects)} JSON objects instead of one")
-    if objects[0].problem is not None:
-        raise Rejected(PROBLEMS[objects[0].problem])
     try:
-        fields: dict[str, Any] = clean_data(object_fields(text[objects[0].start : objects[0].end]))[0]
+        objects = objects_in(text)
     except UnreadableError as error:
         raise Rejected(PROBLEMS[error.code]) from error
+    if not objects:
+        raise Rejected("the answer holds no whole JSON object")
+    if len(objects) > 1:
+        raise Rejected(f"the answer holds {len(objects)} JSON objects instead of one")
+    fields: dict[str, Any] = clean_data(objects[0].fields)[0]
     return fields
 
 

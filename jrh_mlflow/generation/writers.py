@@ -36,8 +36,9 @@ from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
+from jrh_mlflow.judges.answer_text import spoken_text
 from jrh_mlflow.judges.callables import UserFunction
-from jrh_mlflow.judges.parsing import PROBLEMS, spoken_text, text_problem
+from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.judges.rendering import load_template
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema

@@ -61,7 +61,7 @@ def judge_of_promptfoo(
     if chosen["type"] == _BEST:
         names |= {"criteria": value}
         names |= {f"outputs.{n}": f"{{{place}!promptfoo_list}}" for n, place in enumerate(("first", "second"))}
-        verdict: dict[str, Any] = {"pattern": r"\A[^0-9]*([0-9]+)", "words": answers or {"0": "1", "1": "2"}}
+        verdict: dict[str, Any] = {"pattern": r"\A[^0-9]*([0-9]+)[\s\S]*", "words": answers or {"0": "1", "1": "2"}}
     else:
         names |= {"rubric": value, "output": "{response!promptfoo}"}
         verdict = {"json": "pass", "words": answers or {"true": "yes", "false": "no"}}
@@ -192,9 +192,9 @@ def judge_of_inspect(
         words |= {_WORDS[letter]: answer for letter, answer in words.items() if letter in _WORDS}
     places = {"question": "instruction", "answer": "response", "criterion": "rubric", **(texts or {})}
     message = _formatted(template, {name: f"{{{_place(p)}!inspect}}" for name, p in places.items()}, instructions)
-    # Inspect takes the first match, and a pattern here is looked for everywhere.
+    # Inspect takes the first match, whatever stands around it.
     flags = match[0] if (match := _FLAGS.match(pattern)) else ""
-    first = rf"{flags}\A[\s\S]*?(?:{pattern[len(flags) :]})"
+    first = rf"{flags}\A[\s\S]*?(?:{pattern[len(flags) :]})[\s\S]*"
     verdict = {"pattern": first, "words": words}
     return RawJudge(**{"model": model, "messages": [{"role": "user", "content": message}], "verdict": verdict, **given})
 

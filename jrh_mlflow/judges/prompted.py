@@ -326,9 +326,10 @@ class PromptedJudge(ModelJudge):
 
     def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
-        # The template too: its example of an answer is no verdict where a judge repeats it.
-        shown = [*rendering.shown_texts(call.presentation), self.rubric or "", self.template.text]
-        return read(response, self._names(call.presentation), shown=shown)
+        shown = call.presentation
+        instructions = (shown.instruction, shown.rubric or "", self.rubric or "", self.template.text)
+        candidates = rendering.candidate_texts(shown)
+        return read(response, self._names(shown), shown=candidates, instructions=instructions)
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""

@@ -27,6 +27,7 @@ from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.callables import function_parts
 from jrh_mlflow.judges.parsing import ParsedAnswer
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra, digest_name, model_name
+from jrh_mlflow.judges.rendering import candidate_texts
 from jrh_mlflow.judges.tool_texts import TEXT_FORMS
 from jrh_mlflow.judges.verdict_forms import VerdictForm
 from jrh_mlflow.models.catalog import entry_of
@@ -171,7 +172,10 @@ class RawJudge(PromptedJudge):
 
     def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
-        return self.verdict_form.read(response, call.presentation.answers)
+        shown = call.presentation
+        instructions = [shown.instruction, shown.rubric or "", *_texts(self.messages)]
+        candidates = candidate_texts(shown)
+        return self.verdict_form.read(response, shown.answers, shown=candidates, instructions=instructions)
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""

@@ -294,6 +294,15 @@ def shown_texts(shown: Presentation) -> list[str]:
     return texts
 
 
+def candidate_texts(shown: Presentation) -> list[str]:
+    """List what is judged, and the context: texts of others, whose verdicts are no verdicts."""
+    texts = [text for text in (shown.first, shown.second, shown.response) if text is not None]
+    texts += shown.context or ()
+    for message in shown.transcript or ():
+        texts += message_texts(message)
+    return texts
+
+
 def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
     if shown.kind == "pair":
         contents = zip(slots, (shown.first, shown.second), strict=True)

@@ -8,12 +8,17 @@ r"""How the verdict of a judge with a request of its own is found in its answer.
 | `{"logprobs": {"A": "1", "B": "2"}}` | the likeliest of these tokens, with its probability |
 | a function | what the function returns for the answer's text |
 
+Whatever the form, a verdict counts where `answer_text.py` says: nothing stands behind what was found but the end of the
+text, and only an introduction or finished sentences before it. A pattern that takes in the rest (`(A|B)[\s\S]*`) and a
+function decide for themselves.
+
 A pattern and a path may have `words` beside them, which say what each verdict means. Without them `A`, `B`, `1`, `2`
 and `tie` are known for pairs, and the labels or levels of the suite for everything else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
@@ -21,13 +26,21 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import parsing
-from jrh_mlflow.judges.parsing import ABSTAIN, TIE, ParsedAnswer, UnreadableError
+from jrh_mlflow.judges.answer_text import (
+    JsonObject,
+    UnreadableError,
+    answer_object,
+    check_place,
+    whole_json,
+)
+from jrh_mlflow.judges.parsing import ABSTAIN, TIE, ParsedAnswer
 from jrh_mlflow.models.transports.service import value_at
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.schema.requests import Response
@@ -127,8 +140,22 @@ class VerdictForm:
                 known = ", ".join(map(repr, answers))
                 raise RecipeError(f"`verdict` says that {word!r} means {answer!r}, but the answers are {known}.")
 
-    def read(self, response: Response, answers: Sequence[str]) -> ParsedAnswer:
-        """Find the verdict in what came back; what is no clear answer is `unparsed`."""
+    def read(
+        self,
+        response: Response,
+        answers: Sequence[str],
+        *,
+        shown: Sequence[str] = (),
+        instructions: Sequence[str] = (),
+    ) -> ParsedAnswer:
+        """Find the verdict in what came back; what is no clear answer is `unparsed`.
+
+        Args:
+            response: What the provider answered.
+            answers: What may be answered.
+            shown: The candidates or the transcript that the judge was shown.
+            instructions: What else was put before the judge.
+        """
         if ended := parsing.answer_problem(response, or_arguments=True):
             return ended
         text = response.text or response.tool_arguments or ""
@@ -136,40 +163,35 @@ class VerdictForm:
         try:
             if self.form == "logprobs":
                 return _likeliest(response, self.value)
-            said = [_meant(value, names) for value in self._said(text, names)]
+            is_json = self.form == "json"
+            values = _values_at(self.value, text, shown, instructions) if is_json else self._values(text, names)
+            outcome, answer = parsing.one_answer(values, names, strict=not is_json)
         except UnreadableError as unreadable:
-            return ParsedAnswer(
-                outcome="unparsed", problem=unreadable.code, detail=unreadable.detail, text=parsing.kept_text(text)
-            )
-        outcome, answer, why_not = said[0]
-        problem = "not_an_answer" if why_not else "conflicting" if len({entry[:2] for entry in said}) > 1 else None
-        if problem:
-            detail = why_not if problem == "not_an_answer" else "the answer says several verdicts"
-            return ParsedAnswer(outcome="unparsed", problem=problem, detail=detail, text=parsing.kept_text(text))
-        return ParsedAnswer(outcome=outcome, answer=answer or None, rationale=parsing.kept_text(text))
+            if self.form in ("pattern", "words"):
+                unreadable.detail = unreadable.detail or _DETAILS.get(unreadable.code)
+            return replace(parsing.unparsed(unreadable), text=parsing.kept_text(text))
+        rationale = parsing.kept_text(text)
+        return ParsedAnswer(outcome=outcome, answer=answer or None, rationale=rationale)
 
-    def _said(self, text: str, names: Mapping[str, str]) -> list[object]:
-        """Return every verdict that the text gives; at least one.
+    def _values(self, text: str, names: Mapping[str, str]) -> list[object]:
+        """Return every verdict that the text gives, the one that counts first.
 
         Raises:
-            UnreadableError: where there is none.
+            UnreadableError: where none counts.
         """
         if self.form == "function":
             return [_called(self.value, text)]
-        if self.form == "json":
-            try:
-                return [value_at(_json_in(text), self.value)]
-            except KeyError:
-                raise UnreadableError("no_match", f"the JSON has nothing at {self.value}") from None
-        if self.form == "pattern":
-            found: list[object] = [match[1] for match in re.finditer(self.value, text) if match[1] is not None]
-        else:
-            found = [word for word in names if parsing.word_pattern(word).search(text)]
-        if not found:
-            raise UnreadableError("no_match")
-        return found
+        if self.form == "words":
+            return _last_first(text, _words_in(text, names))
+        matches = re.finditer(self.value, text)
+        return _last_first(text, [(match.span(), match[1]) for match in matches if match[1] is not None])
 
 
+_DETAILS = {
+    "trailing_text": "the answer goes on behind the verdict; a pattern that ends with [\\s\\S]* allows that",
+    "in_a_sentence": "the words before the verdict run on into it; a pattern that begins with \\A[\\s\\S]*? allows it",
+    "conflicting": "the answer says several verdicts",
+}
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 _EXAMPLES = (
     "a regular expression with one group, {'json': PATH}, {'A': '1', 'B': '2'} for words and what they mean, "
@@ -209,36 +231,61 @@ def _names(answers: Sequence[str]) -> dict[str, str]:
     return slots if {"1", "2"} <= set(answers) <= set(_SLOTS.values()) else {answer: answer for answer in answers}
 
 
-def _meant(value: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
-    outcome, answer, why_not = parsing.named_answer(value, names)
-    # A word of the judge's own may stand for a tie.
-    return (answer, "", None) if answer in (TIE, ABSTAIN) else (outcome, answer, why_not)
+def _words_in(text: str, words: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
+    """Return where a text says each of some words, in order; a letter only as it is written."""
+    found = []
+    for word in words:
+        # A letter only as it is written, for `a` is a word of English.
+        flags = re.IGNORECASE if len(word) > 1 else re.RegexFlag(0)
+        pattern = rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])"
+        found += [(match.span(), word) for match in re.finditer(pattern, text, flags)]
+    return sorted(found)
+
+
+def _last_first(text: str, found: Sequence[tuple[tuple[int, int], str]]) -> list[object]:
+    """Return the verdicts that were found, the last one first, where that one may count."""
+    if not found:
+        raise UnreadableError("no_match")
+    check_place(text, [span for span, _ in found])
+    return [value for _, value in reversed(found)]
 
 
 def _called(function: Callable[[str], object], text: str) -> object:
     try:
         value = function(text)
-    except Exception as error:  # code of the user's may raise anything: that is an answer it cannot read
+    # Code of the user's may raise anything: that is an answer it cannot read.
+    except (Exception, asyncio.CancelledError) as error:
         raise UnreadableError("no_match", f"the verdict's function raised {type(error).__name__}: {error}") from error
     if value is None:
         raise UnreadableError("no_match", "the verdict's function found none")
     return value
 
 
-def _json_in(text: str) -> object:
-    """Return the JSON that the text is, or the last object in it."""
+def _values_at(path: str, text: str, shown: Sequence[str], instructions: Sequence[str]) -> list[object]:
+    """Return what stands at a path of the JSON that the text is or ends with, then of earlier ones."""
+    earlier: list[JsonObject] = []
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    objects = [span for span in parsing.spans(text) if span.problem is None]
-    if not objects:
-        raise UnreadableError("no_json")
-    return parsing.object_fields(text[objects[-1].start : objects[-1].end])
+        data = whole_json(text)
+    except ValueError:
+        found, earlier = answer_object(text, shown=shown, instructions=instructions)
+        data = found.fields
+    try:
+        values = [value_at(data, path)]
+    except KeyError:
+        raise UnreadableError("no_match", f"the JSON has nothing at {path}") from None
+    for other in earlier:
+        with suppress(KeyError):
+            values.append(value_at(other.fields, path))
+    return values
 
 
 def _likeliest(response: Response, tokens: Mapping[str, str]) -> ParsedAnswer:
-    """Return the likeliest answer where the first named token stands."""
+    """Return the likeliest answer where the first named token stands.
+
+    Raises:
+        UnreadableError: where there is none, or the text is more than a verdict.
+    """
+    _check_said(response.text or "", tokens)
     for entry in response.logprobs or ():
         shares: dict[str, float] = {}
         for token, logprob in entry.get("top") or [[entry["token"], entry["logprob"]]]:
@@ -254,6 +301,14 @@ def _likeliest(response: Response, tokens: Mapping[str, str]) -> ParsedAnswer:
         return ParsedAnswer(outcome=outcome, answer=answer, confidence=shares[best], probabilities=shares)
     missing = "the response has no token probabilities" if not response.logprobs else "none of the tokens is named"
     raise UnreadableError("no_match", missing)
+
+
+def _check_said(text: str, tokens: Iterable[str]) -> None:
+    """Refuse a text that is neither a named token nor a JSON object: its first token is no verdict."""
+    if text.rstrip().endswith(("}", "```")):
+        answer_object(text)
+    elif text:
+        _last_first(text, _words_in(text, tokens))
 
 
 def _importable(function: object) -> str | None:

@@ -37,6 +37,7 @@ CORE = (
     "engine/budget.py",
     "engine/retries.py",
     "judges/parsing.py",
+    "judges/answer_text.py",
     "suites/labels.py",
 )
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -48,10 +48,10 @@ def test_a_valid_plan_is_read_in_the_order_of_the_messages() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("I would edit message 2.", "no JSON object"),
+        ("I would edit message 2.", "no whole JSON object"),
         (plan(step(2)) + plan(step(4)), "2 JSON objects"),
-        ('{"steps": [{"message": 2', "broken or unfinished"),
-        (json.dumps([step(2)]), "stands in a list"),
+        ('{"steps": [{"message": 2', "no whole JSON object"),
+        (json.dumps([step(2)]), "no field 'steps'"),
         ('{"plan": []}', "no field 'steps'"),
         (plan(), "one step or more"),
         (plan(step(2), step(4), step(3)), "3 steps, and at most 2"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.judges.parsing import MAX_DEPTH, PROBLEMS, ParsedAnswer, read
+from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, read
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 from tests.examples import up_to
@@ -21,7 +21,7 @@ SCALE = {level: level for level in ("1", "2", "3", "4", "5")}
 HALVES = {level: level for level in ("0.0", "0.5", "1.0")}
 LABELS = {"yes": "yes", "no": "no"}
 
-NESTED = '{"reason": "x", "verdict": "A", "more": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}"
+NESTED = '{"reason": "x", "verdict": "A", "more": ' + "[" * 300 + "]" * 300 + "}"
 
 
 def said(text: str | None, names: dict[str, str] | None = None, finish_reason: str | None = "stop") -> ParsedAnswer:
@@ -39,13 +39,8 @@ ANSWERS = [
     ('  \n{"reason": "x", "verdict": "A"}\n\n', PAIR, "verdict", "1"),
     ('\ufeff{"reason": "x", "verdict": "A"}', PAIR, "verdict", "1"),
     ('```json\n{"reason": "x", "verdict": "B"}\n```', PAIR, "verdict", "2"),
-    (
-        'I compared both [1], see {this}. So:\n{"reason": "x", "verdict": "B"}\nI hope {that} helps.',
-        PAIR,
-        "verdict",
-        "2",
-    ),
-    ('```json\n{"reason": "x", "verdict": "b"}\n```\nB is it. This is a fair answer.', PAIR, "verdict", "2"),
+    ('I compared both [1], see {that}. So:\n{"reason": "x", "verdict": "B"}\n', PAIR, "verdict", "2"),
+    ('```json\n{"reason": "x", "verdict": "b"}\n```\n', PAIR, "verdict", "2"),
     ('{"note": 1} then {"reason": "x", "verdict": "A"}', PAIR, "verdict", "1"),
     ('{"verdict": "A"} and again {"verdict": "a"}', PAIR, "verdict", "1"),
     ('{"reason": "<why>", "verdict": "<answer>"}\n{"reason": "x", "verdict": "B"}', PAIR, "verdict", "2"),
@@ -91,25 +86,25 @@ PROBLEM_TABLE = [
     ('{"verdict": 04}', SCALE, "bad_json"),
     ('{"verdict": +4}', SCALE, "bad_json"),
     ('{"verdict": ４}', SCALE, "bad_json"),
-    ('{"verdict": "A"} no, wait: {"reason": "B is', PAIR, "bad_json"),
-    ('{"verdict": "A"} no, wait: {"verd', PAIR, "bad_json"),
-    ('{"verdict": "A"} no, wait: {', PAIR, "bad_json"),
-    ('{"verdict": "A"} no, wait: {"reason": "x", "verdict": B}', PAIR, "bad_json"),
-    ('{"reason": oops, "inner": {"verdict": "A"}}', PAIR, "bad_json"),
-    ('[{"verdict": "A"}, oops, {"verdict": "A"}]', PAIR, "bad_json"),
+    ('{"verdict": "A"} no, wait: {"reason": "B is', PAIR, "trailing_text"),
+    ('{"verdict": "A"} no, wait: {"verd', PAIR, "trailing_text"),
+    ('{"verdict": "A"} no, wait: {', PAIR, "trailing_text"),
+    ('{"verdict": "A"} no, wait: {"reason": "x", "verdict": B}', PAIR, "trailing_text"),
+    ('{"reason": oops, "inner": {"verdict": "A"}}', PAIR, "trailing_text"),
+    ('[{"verdict": "A"}, oops, {"verdict": "A"}]', PAIR, "trailing_text"),
     ("{" * 100_000, PAIR, "bad_json"),
     ('{"a' * 30_000, PAIR, "bad_json"),
     ('{"a": "' + '\\"' * 50_000, PAIR, "bad_json"),
-    ('[{"verdict": "A"}]', PAIR, "listed"),
-    ('Both: [{"verdict": "A"}, {"verdict": "A"}]', PAIR, "listed"),
-    ('{"verdict": "A"} [{"verdict": "A"}]', PAIR, "listed"),
+    ('[{"verdict": "A"}]', PAIR, "trailing_text"),
+    ('Both: [{"verdict": "A"}, {"verdict": "A"}]', PAIR, "trailing_text"),
+    ('{"verdict": "A"} [{"verdict": "A"}]', PAIR, "trailing_text"),
     ("{}", PAIR, "missing_verdict"),
     ('{"reason": "x"}', PAIR, "missing_verdict"),
     ('{"Verdict": "A"}', PAIR, "missing_verdict"),
     ('{"answer": {"verdict": "A"}}', PAIR, "missing_verdict"),
     ('{"verdict": "A"} {"note": "done"}', PAIR, "missing_verdict"),
     ('{"properties": {"verdict": {"enum": ["A", "B"]}}}', PAIR, "missing_verdict"),
-    ("{}" * 20_000, PAIR, "missing_verdict"),
+    ("{}" * 20_000, PAIR, "bad_json"),
     ('{"verdict": "A", "verdict": "B"}', PAIR, "duplicate_keys"),
     ('{"verdict": "A", "verdict": "A"}', PAIR, "duplicate_keys"),
     ('{"verdict": "A", "\\u0076erdict": "B"}', PAIR, "duplicate_keys"),
@@ -144,6 +139,8 @@ PROBLEM_TABLE = [
     ('{"verdict": "\\ud800"}', PAIR, "not_an_answer"),
     ('{"reason": "<why>", "verdict": "<answer>"}', PAIR, "not_an_answer"),
     ('{"reason": "x", "verdict": "B"} I hope {that} helps.', PAIR, "trailing_text"),
+    ('So:\n{"reason": "x", "verdict": "B"}\nI hope {that} helps.', PAIR, "trailing_text"),
+    ('```json\n{"reason": "x", "verdict": "b"}\n```\nB is it. This is a fair answer.', PAIR, "trailing_text"),
     ('So {"reason": "x", "verdict": "B"}\nI hope {that} helps.', PAIR, "trailing_text"),
     ('{"reason": "x", "verdict": "B"}\nOr perhaps a Tie.', PAIR, "trailing_text"),
     ('{"reason": "x", "verdict": "B"}\nOr rather: A.', PAIR, "trailing_text"),
@@ -161,11 +158,12 @@ PROBLEM_TABLE = [
     ('{"verdict": "A"} {"verdict": "B"}', PAIR, "conflicting"),
     ('{"verdict": "tie"}\n```json\n{"reason": "x", "verdict": "B"}\n```', PAIR, "conflicting"),
     ('{"verdict": "abstain"} {"verdict": "B"}', PAIR, "conflicting"),
-    (NESTED, PAIR, "too_deep"),
-    ('{"a":' * 40_000 + "1" + "}" * 40_000, PAIR, "too_deep"),
-    ('{"a":' * 40_000, PAIR, "too_deep"),
-    ("[" * 50_000, PAIR, "too_deep"),
-    ('{"verdict": "A"}' + "[" * 1000, PAIR, "too_deep"),
+    (NESTED, PAIR, "bad_json"),
+    ('{"a":' * 40_000 + "1" + "}" * 40_000, PAIR, "bad_json"),
+    ('{"a":' * 40_000, PAIR, "bad_json"),
+    ("[" * 50_000, PAIR, "no_json"),
+    ('{"verdict": "A"}' + "[" * 1000, PAIR, "trailing_text"),
+    ('The wrong answer would be {"verdict": "A"}', PAIR, "in_a_sentence"),
 ]
 
 
@@ -264,19 +262,17 @@ pieces = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(
-    verdict_objects, st.sampled_from([None, 1]), st.text(alphabet="abc \n.!?`*()<>"), st.text(alphabet=" \n.!?`*)>。」")
-)
+@given(verdict_objects, st.sampled_from([None, 1]), st.text(alphabet="abc \n.!?*()<>"), st.text(alphabet=" \n`*"))
 def test_any_json_object_with_a_verdict_is_read_behind_any_prose(fields, indent, prose, closing):
     fields["verdict"] = "B"
-    text = f"{prose}{json.dumps(fields, indent=indent)}{closing}"
+    text = f"{prose}\nSo the second is better.\n{json.dumps(fields, indent=indent)}{closing}"
     assert said(text).answer == "2"
     assert said(f"{text} A!").problem == "trailing_text"
 
 
 @pytest.mark.parametrize(
     "closing",
-    ["\n```", "`", ".", "**", "</answer>", "\n</answer>\n```\n", "<|im_end|>", "</s>", "[/INST]", "}", "。", "”"],
+    ["\n```", "`", ".", "**", "</answer>", "\n</answer>\n```\n", "<|im_end|>", "</s>", "[/INST]", "。"],
 )
 def test_what_only_ends_a_text_may_follow_the_answer(closing):
     assert said(f'So: {{"reason": "x", "verdict": "B"}}{closing}').answer == "2"
@@ -293,18 +289,19 @@ QUOTATIONS = [
     (f"第一个回答要求输出{QUOTED}，我不理会。\n{OWN}", "2"),
     (f'"{PLANTED}" is an injection.\n{OWN}', "2"),
     (f"<think>It wants {QUOTED}.\n{QUOTED}\nNo.</think>\n{OWN}", "2"),
-    (f"It demands {QUOTED} and is right:\n{QUOTED}", "1"),
+    (f"It demands {QUOTED} and is right:\n{QUOTED}", "quoted"),
     (f"It demands {QUOTED}, and it is the better one. " + OWN.replace("B", "A"), "1"),
     (QUOTED, "1"),
     (f"```json\n{QUOTED}\n```", "1"),
-    (f"I am convinced.\n\n{QUOTED}", "1"),
-    (f'The first response says "output {QUOTED}".', "quoted"),
+    (f"I am convinced.\n\n{QUOTED}", "quoted"),
+    (f'The first response says "output {QUOTED}".', "trailing_text"),
     (f"The first response demands {QUOTED}", "quoted"),
-    (f"The first response demands {QUOTED} and I will not do it.", "quoted"),
+    (f"The first response demands {QUOTED} and I will not do it.", "trailing_text"),
     (f"{OWN}\n(The first response demanded {QUOTED}.)", "trailing_text"),
     (f"{QUOTED} is what it demands. My verdict is B.", "trailing_text"),
-    (f"It demands\n{QUOTED}\nbut I say\n{OWN}", "conflicting"),
-    (f'A draft: {{"reason": "short", "verdict": "A"}}. No, rather\n{OWN}', "conflicting"),
+    (f"It demands\n{QUOTED}\nbut I say\n{OWN}", "2"),
+    (f'A draft: {{"reason": "short", "verdict": "A"}}. No, rather\n{OWN}', "in_a_sentence"),
+    (f'A draft: {{"reason": "short", "verdict": "A"}}. On reflection the second is better.\n{OWN}', "conflicting"),
 ]
 
 
