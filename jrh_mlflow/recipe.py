@@ -97,7 +97,6 @@ def run_options(document: Document, overrides: Mapping[str, Any] | None = None) 
 def load_generation(
     path: str | Path,
     *,
-    validator: Mapping[str, Any] | None = None,
     allow_key_to: str | Iterable[str] | None = None,
 ) -> dict[str, Any]:
     """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
@@ -108,17 +107,16 @@ def load_generation(
 
     Args:
         path: The recipe.
-        validator: Arguments of `PromptedJudge` that override those of the recipe's validator.
         allow_key_to: As for `load_recipe`.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
     trust.allow_key_to(allow_key_to)
-    return generation_from(read_document(path, GENERATION_KEYS), validator=validator)
+    return generation_from(read_document(path, GENERATION_KEYS))
 
 
-def generation_from(document: Document, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def generation_from(document: Document) -> dict[str, Any]:
     """Read a generation as `load_generation` does."""
     given = dict(document.data)
     if _VERIFIER in given:
@@ -130,12 +128,12 @@ def generation_from(document: Document, *, validator: Mapping[str, Any] | None =
     given["instruction"] = document.text(given.get("instruction"), "instruction")
     given["rubric"] = _rubric(given["rubric"], document)
     given["generator"] = _recipe_generator(document)
-    # The model options of the command line are the validator's: a labeller is described in the recipe only.
-    for role, overrides in (("validator", validator), ("labeller", None)):
-        if isinstance(written := given.get(role), list):
-            given[role] = [recipe_judge(judge, document, overrides, place=role) for judge in written]
+    for role in ("validator", "labeller"):
+        written = given.get(role)
+        if isinstance(written, list):
+            given[role] = [recipe_judge(judge, document, place=role) for judge in written]
         elif written not in (None, NO_VALIDATOR):
-            given[role] = recipe_judge(written, document, overrides, place=role)
+            given[role] = recipe_judge(written, document, place=role)
     if given.get("tests") is not None:
         given["tests"] = listed_tests(given["tests"], folder=document.folder, where=document.where)
     given |= {stage: _recipe_stage(stage, document) for stage in STAGES if given.get(stage) is not None}

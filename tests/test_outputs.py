@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import COMMANDS, group
+from jrh_mlflow.engine import batch as engine_batch
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.suites.suite import save_suite
@@ -95,9 +97,13 @@ def test_a_table_is_overwritten_where_that_was_said_on_either_side_of_it(tmp_pat
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8").count("\n") > 100
 
 
-def test_a_forced_batch_export_leaves_no_part_of_the_former_one(tmp_path: Path) -> None:
+def test_a_forced_batch_export_leaves_no_part_of_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export = ("batch", "export", "--model", "openai/gpt-4o-mini", "--suite", "datasheet-short", "-o", "requests.jsonl")
-    assert cli(*export, "--max-requests", 100).exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_batch, "export_batch", partial(engine_batch.export_batch, max_requests=100))
+        assert cli(*export).exit_code == 0
     assert len(parts := sorted(tmp_path.glob("requests*"))) > 1
     assert re.search(r"requests-\d+\.jsonl exists", str(cli(*export).exception))
     assert cli(*export, "--force").exit_code == 0

@@ -42,7 +42,7 @@ def jrh(site: Path, *arguments: str, cwd: Path, uri: str = "") -> subprocess.Com
 
 
 def test_jrh_tests_lists_it_with_the_package_it_comes_from(installed: Path, tmp_path: Path) -> None:
-    listed = jrh(installed, "tests", cwd=tmp_path)
+    listed = jrh(installed, "suite", "tests", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     line = next(line for line in listed.stdout.splitlines() if line.startswith("emoji"))
     assert re.split(r"  +", line) == [
@@ -51,7 +51,7 @@ def test_jrh_tests_lists_it_with_the_package_it_comes_from(installed: Path, tmp_
         "answer unchanged",
         "an emoji after every sentence (jrh-emoji 0.1)",
     ]
-    (facts,) = json.loads(jrh(installed, "tests", "emoji", "--json", cwd=tmp_path).stdout)
+    (facts,) = json.loads(jrh(installed, "suite", "tests", "emoji", "--json", cwd=tmp_path).stdout)
     assert facts["package"] == "jrh-emoji 0.1"
 
 
@@ -85,7 +85,7 @@ def test_a_broken_package_is_one_line_and_stops_nothing_else(installed: Path, tm
         "[jrh.tests]\ngone = acme_gone:Test\nnumber = math:pi\ntypos = jrh_emoji:Emoji\n"
     )
     both = Path(f"{installed}{os.pathsep}{tmp_path}")
-    listed = jrh(both, "tests", cwd=tmp_path)
+    listed = jrh(both, "suite", "tests", cwd=tmp_path)
     assert listed.returncode == 0
     assert "emoji" in listed.stdout
     broken, *others = listed.stderr.splitlines()

@@ -152,14 +152,13 @@ def generate(recipe: Path, store_uri: str, *options: str) -> Result:
 
 @pytest.mark.parametrize("name", few(NAMES))
 def test_a_recipe_makes_the_stated_suite_with_a_generator_and_a_validator(
-    name: str, tmp_path: Path, store_uri: str
+    name: str, tmp_path: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = set_up(name, tmp_path)
     player = Player(recipe)
     with LoopbackServer(reply=player) as server:
-        models = ("--generator", "openai/gpt-4o-mini", "--api-base", server.url)
-        checks = ("--validator", "openai/gpt-4o", "--validator-api-base", server.url)
-        done = generate(recipe, store_uri, *models, *checks)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        done = generate(recipe, store_uri, "--generator", "openai/gpt-4o-mini", "--validator", "openai/gpt-4o")
     assert done.exit_code == 0, done.output
     suite = jrh.load_suite(tmp_path / f"{name}_suite")
     stated = yaml.safe_load(recipe.read_text(encoding="utf-8"))["tests"]

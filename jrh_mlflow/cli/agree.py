@@ -40,7 +40,6 @@ _DRAW_OPTIONS = _DRAW_ONLY | {
     help="Labels from low to high; numeric, or 0-100, for numbers. Without it labels have no order.",
 )
 @click.option("--positive", metavar="LABEL", help="Label that sensitivity and specificity are of.")
-@click.option("--epsilon", type=float, default=0.2, show_default=True, help="Of the alternative annotator test.")
 @click.option("--group", help="Column (of traces a tag, of suites a field of meta) to read agreement by.")
 @click.option("--cluster", help="Column (of traces a tag, of suites a field of meta) with what was sampled together.")
 @click.option("--queue", metavar="NAME", help="Put traces that disagree, or were drawn, into this MLflow review queue.")

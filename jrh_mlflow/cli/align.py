@@ -10,8 +10,6 @@ from jrh_mlflow.cli.options import Command, own_run, read_scale, shown_as
 from jrh_mlflow.cli.printing import print_lines, print_result
 from jrh_mlflow.errors import TrackingError
 
-_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-
 
 @click.command(cls=Command)
 @click.argument("judge")
@@ -21,11 +19,8 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     default="memalign",
     show_default=True,
     metavar="NAME|module:object",
-    help="simba, gepa or memalign of MLflow's (they need DSPy), or one of your own.",
+    help="simba, gepa or memalign of MLflow's (they need DSPy), or one of your own, with a model of its own.",
 )
-@click.option("--optimizer-model", metavar="MODEL", help="That the optimizer itself asks, as openai:/gpt-4o-mini.")
-@click.option("--holdout", type=_SHARE, default=0.5, show_default=True, help="Share of labelled traces to measure on.")
-@click.option("--margin", type=_SHARE, default=0.05, show_default=True, help="Loss of agreement to be excluded.")
 @click.option(
     "--scale",
     metavar="LOW,…,HIGH",
@@ -58,7 +53,7 @@ def align(
 
     \b
     Example: jrh align judges.py:polite --traces traces:/support --optimizer simba --register polite
-             jrh align polite --traces traces:/support --optimizer my_package:optimizer --holdout 0.4
+             jrh align polite --traces traces:/support --optimizer my_package:optimizer
     """
     from jrh_mlflow.people.alignment.align import align as run
     from jrh_mlflow.people.alignment.align import register_aligned

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import Command, asked_run, force_option, seed_option, shown_as, typed_options
+from jrh_mlflow.cli.options import Command, asked_run, force_option, from_model, seed_option, shown_as, typed_options
 from jrh_mlflow.cli.printing import print_quotes, print_result
+from jrh_mlflow.options import RunOptions
 
 
 @click.command(cls=Command)
@@ -18,7 +19,7 @@ from jrh_mlflow.cli.printing import print_quotes, print_result
 @click.option("--defences", default="", metavar="NAME,NAME", help="fence, reminder, reasons, both_orders.")
 @click.option("--transfer", multiple=True, metavar="RUN|MODEL", help="Read the first attack on this judge; repeatable.")
 @click.option("--passing", multiple=True, metavar="LABEL", help="A label with which a single response passes.")
-@click.option("--no-texts", is_flag=True, help="Keep strings and texts out of MLflow: hashes stand there.")
+@from_model(RunOptions, "texts")
 @click.option("--export", metavar="FILE", type=click.Path(), help="Write the next calls as a batch file; ask nothing.")
 @asked_run
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
@@ -29,7 +30,7 @@ def attack(
     judge: str,
     passing: tuple[str, ...],
     transfer: tuple[str, ...],
-    no_texts: bool,
+    texts: bool | None,
     no_log: bool,
     dry_run: bool,
     as_json: bool,
@@ -56,7 +57,7 @@ def attack(
         print_quotes(price_attack(judge, **given), as_json=as_json)
         return
     try:
-        result = run(judge, texts=not no_texts, log=not no_log, **given)
+        result = run(judge, texts=texts is not False, log=not no_log, **given)
     except NextBatchError as written:
         click.echo(str(written))
         return

@@ -44,7 +44,6 @@ def batch() -> None:
 @click.option("-o", "--output", required=True, type=click.Path(), help="File to write.")
 @suite_option
 @click.option("--replicates", type=click.IntRange(min=1), default=1, show_default=True, help="Of each presentation.")
-@click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Of one file.")
 @journal_option
 @judge_options
 @force_option
@@ -54,7 +53,6 @@ def export(
     force: bool,
     suite: str | None,
     replicates: int,
-    max_requests: int,
     journal: str | None,
     as_json: bool,
     **options: Any,
@@ -72,8 +70,7 @@ def export(
     # Refuses what an evaluation would refuse, before a file is written.
     chosen = prepare(judge, suite, replicates=replicates).suite
     with journal_at(journal) as book:
-        limits = {"replicates": replicates, "max_requests": max_requests}
-        summary = export_batch(judge, chosen, book, output, **limits, force=force)
+        summary = export_batch(judge, chosen, book, output, replicates=replicates, force=force)
     if as_json:
         # The files are paths, which JSON does not know.
         click.echo(json.dumps(asdict(summary), indent=1, default=str))
@@ -85,7 +82,6 @@ def export(
 @click.argument("files", metavar="REQUESTS RESULTS...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--discount", default=0.0, show_default=True, help="Share taken off the price: 0.5 at OpenAI.")
 @click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where the table is wrong or silent.")
-@click.option("--by-request", is_flag=True, help="Match by what was sent, for files of a version with other keys.")
 @journal_option
 @judge_options
 @as_json
@@ -93,7 +89,6 @@ def import_(
     files: tuple[Path, ...],
     discount: float,
     price: str | None,
-    by_request: bool,
     journal: str | None,
     as_json: bool,
     **options: Any,
@@ -116,7 +111,7 @@ def import_(
     asked = judge or (ExportedRequests.of(export_files(requests[0])) if price else None)
     prices = price_from_option(asked.model, price) if asked else None
     with journal_at(journal) as book:
-        given: dict[str, Any] = {"prices": prices, "discount": discount, "by_request": by_request}
+        given: dict[str, Any] = {"prices": prices, "discount": discount}
         summary = import_batch(requests[0], results, book, judge, **given)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1))

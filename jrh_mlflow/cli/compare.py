@@ -18,7 +18,6 @@ _OF_EVERY_RESULT = ("run_name", "tracking_uri")
 
 @click.command(cls=Command)
 @click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of any false difference.")
 @click.option("--primary", metavar="AXIS", multiple=True, help="A deciding axis; repeatable. [the headline axes]")
 @click.option("--baseline", metavar="RUN", help="Compare every other run with this one only.")
 @click.option(

@@ -39,7 +39,7 @@ _HOWTO = "https://github.com/jrh-mlflow/jrh-mlflow/blob/main/docs/howto/judge_yo
 
 
 @click.command(cls=Command)
-@click.option("--store", default="demo", show_default=True, help="Folder for the demo's MLflow store.")
+@click.argument("store", metavar="[FOLDER]", default="demo")
 @click.option("--port", default=5000, show_default=True, help="Of the UI that the printed links point to.")
 @click.option("--quick", is_flag=True, help="Leave the recorded judge out.")
 def demo(store: str, port: int, quick: bool) -> None:

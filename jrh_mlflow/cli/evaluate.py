@@ -59,7 +59,7 @@ run_options = together(
     allow_code,
     from_model(
         RunOptions,
-        *("fresh_after", "keep_unreadable", "backend", "metrics", "metric", "definitions", "traces", "texts"),
+        *("fresh_after", "backend", "metrics", "metric", "definitions", "traces", "texts"),
         "run_name",
     ),
     click.option(

@@ -28,7 +28,7 @@ from jrh_mlflow.cli.options import (
     together,
 )
 from jrh_mlflow.cli.printing import print_lines, save_table
-from jrh_mlflow.errors import BudgetError, suggest
+from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.show.numbers import quote_text, spent_text
 from jrh_mlflow.text import given_text
@@ -36,70 +36,39 @@ from jrh_mlflow.text import given_text
 if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import GenerationRun
 
-_SAMPLING = (
-    "api_base",
-    "temperature",
-    "max_temperature",
-    "attempts",
-    "max_tokens",
-    "structured",
-    "generator_seed",
-    "extra",
-)
+_SAMPLING = ("api_base", "temperature", "max_tokens", "structured", "extra")
 """Options that need a generator model."""
 _BESIDE_GENERATOR = ("validator", "planner", "editor", "summary")
 """What of a recipe goes with its generator, where that is replaced by rules."""
-_STAGES = ("planner", "editor", "summary", "validator")
-_TEXTS = ("model", "prompt", "api_base", "name", "rubric", "reasoning_effort", "tie_criterion")
-"""Fields of stages that are texts, whatever they look like."""
 
 
 data_options = together(
     click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
-    from_model(GenerationSettings, "rubric", "rubrics", "tests", "invalid", "labels", "scale"),
+    from_model(GenerationSettings, "rubric", "tests", "invalid", "labels", "scale"),
     click.option("--grades/--detects", default=None, help=GenerationSettings.model_fields["grades"].description),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
-    from_model(GenerationSettings, "people", "instruction"),
+    from_model(GenerationSettings, "people"),
     click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
     from_model(GenerationSettings, "stratify", "name", "seed"),
 )
 """The data and the tests."""
 
 
-transcript_options = together(
-    from_model(GenerationSettings, "group", "preprocess", "violation"),
-    click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
-    from_model(GenerationSettings, "max_steps", "plans", "epochs", "planner", "editor", "summary"),
-    click.option(
-        "--stage",
-        "stages",
-        multiple=True,
-        metavar="STAGE.FIELD=VALUE",
-        help="Of planner, editor, summary or verifier: prompt=FILE, model, api_base, temperature, max_tokens, …",
-    ),
-)
-"""What only transcripts need, and the group to report by."""
+transcript_options = from_model(GenerationSettings, "group", "preprocess")
+"""What transcripts need most, and the group to report by; a recipe says the rest."""
 
 
 model_options = together(
     from_model(GenerationSettings, "generator"),
     click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
     click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
-    click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
-    click.option("--attempts", type=click.IntRange(1), help="Most attempts per text. [4]"),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
     click.option(
         "--structured/--no-structured", default=None, help="Ask the generator for a JSON schema; where known to work."
     ),
-    click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-    click.option(
-        "--validator", "--verifier", multiple=True, help=GenerationSettings.model_fields["validator"].description
-    ),
-    from_model(GenerationSettings, "confirm", "definitions", "pass_required"),
-    click.option("--validator-api-base", help="Address of the validator's endpoint."),
-    from_model(GenerationSettings, "labeller", "labeller_asks"),
-    click.option("--labeller-api-base", help="Address of the labeller's endpoint."),
+    click.option("--validator", multiple=True, help=GenerationSettings.model_fields["validator"].description),
+    from_model(GenerationSettings, "definitions", "labeller"),
     click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on all models together."),
     click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
     limits,
@@ -159,17 +128,13 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     """Join a recipe, if there is one, and the options given beside it into fields of `GenerationSettings`."""
     sampling = {name: options.pop(name) for name in _SAMPLING}
     prices, pairs, model = options.pop("price"), options.pop("pairs"), options.pop("generator")
-    cells, stages = options.pop("cells"), _stage_fields(options)
-    verifier = stages.pop("validator", {})
-    checks, check_base = options.pop("validator"), options.pop("validator_api_base")
-    labels, label_base = options.pop("labeller"), options.pop("labeller_api_base")
+    validators, labeller = options.pop("validator"), options.pop("labeller")
     # None is an option that was not given: it must not hide what the recipe says.
     given = {name: value for name, value in options.items() if value is not None}
     if source.endswith((".yaml", ".yml")):
         from jrh_mlflow.recipe import load_generation
 
-        # A model that is named here takes the place of the recipe's validator, with all that belongs to it.
-        written = load_generation(source, validator=None if checks else verifier)
+        written = load_generation(source)
         if model in BY_RULES:
             # Whoever asks for rules has no key: what else the recipe has models for goes with its generator.
             written = {name: value for name, value in written.items() if name not in _BESIDE_GENERATOR}
@@ -179,25 +144,20 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     from jrh_mlflow.suites.labels import labels_from_text
 
     readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale, "people": _people}
-    readers |= {name: partial(given_text, what=name) for name in ("rubric", "instruction")}
+    readers["rubric"] = partial(given_text, what="rubric")
     # Only what was typed is text: a recipe has lists and mappings already.
     given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
     if pairs:
         given["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
-    if cells:
-        given["values"] = read_pairs(cells, option="--value", form="CELL=LABEL")
     # click gives () for a repeatable option that was not typed, and None for any other.
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
-    given |= {stage: _joined(given.get(stage), fields) for stage, fields in stages.items()}
-    if checks:
-        given["validator"] = _validators(checks, check_base, verifier)
-    elif verifier and "validator" not in given:
-        raise click.UsageError(f"--stage verifier.{next(iter(verifier))} needs the verifier's model: give --verifier.")
+    if validators:
+        given["validator"] = [_validator(text) for text in validators]
     elif model in BY_RULES:
         given["validator"] = NO_VALIDATOR
-    if labels is not None:
-        given["labeller"] = _validator(labels, label_base, {})
+    if labeller is not None:
+        given["labeller"] = _validator(labeller)
     if prices:
         given["prices"] = {**(given.get("prices") or {}), **_prices(prices, model)}
     if not given.get("rubric"):
@@ -231,8 +191,7 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
         if named:
             raise click.UsageError(f"{', '.join(named)} need(s) a model: give --generator.")
         return model
-    settings = {**sampling, "seed": sampling["generator_seed"], "extra": extra_fields(sampling["extra"]) or None}
-    settings.pop("generator_seed")
+    settings = {**sampling, "extra": extra_fields(sampling["extra"]) or None}
     changes = {name: value for name, value in settings.items() if value is not None}
     try:
         if isinstance(base, Generator):
@@ -244,56 +203,11 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
         raise click.UsageError(str(error)) from error
 
 
-def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Read `planner.prompt=plan.txt`, and `--planner MODEL`, as the fields of each stage."""
-    stages: dict[str, dict[str, Any]] = {}
-    for pair in options.pop("stages"):
-        place, sign, value = pair.partition("=")
-        stage, dot, field = place.partition(".")
-        # Of transcripts the validator is called verifier; both words mean the same stage.
-        stage = "validator" if stage == "verifier" else stage
-        if stage not in _STAGES:
-            known = ", ".join((*_STAGES[:-1], "verifier"))
-            raise click.UsageError(f"--stage names a stage, {known}, but got {stage!r}.{suggest(stage, _STAGES)}")
-        if not (sign and dot and field and value):
-            raise click.UsageError("--stage takes STAGE.FIELD=VALUE, as in --stage planner.prompt=plan.txt.")
-        stages.setdefault(stage, {})[field] = value if field in _TEXTS else _json_or_text(value)
-    for stage in _STAGES[:-1]:
-        if (model := options.pop(stage)) is not None:
-            stages.setdefault(stage, {})["model"] = model
-    if (model := stages.get("validator", {}).pop("model", None)) is not None:
-        options["validator"] = options["validator"] or (model,)
-    return {stage: fields for stage, fields in stages.items() if fields}
-
-
-def _joined(written: object, fields: dict[str, Any]) -> dict[str, Any]:
-    """Join the fields of a stage with the recipe's; an address belongs to its model."""
-    base = dict(written) if isinstance(written, dict) else {} if written is None else {"model": written}
-    if fields.get("model", base.get("model")) != base.get("model"):
-        base = {name: value for name, value in base.items() if name not in ("api_base", "extra", "callable")}
-    return {**base, **fields}
-
-
-def _json_or_text(value: str) -> Any:
-    try:
-        # A word that is no JSON is a text, so that nobody has to quote it twice.
-        return None if value == "none" else json.loads(value)
-    except ValueError:
-        return value
-
-
-def _validators(texts: tuple[str, ...], api_base: str | None, fields: dict[str, Any]) -> list[object]:
-    if len(texts) > 1 and api_base:
-        raise click.UsageError("--validator-api-base is the address of one validator. Describe several in a recipe.")
-    return [_validator(text, api_base, fields) for text in texts]
-
-
-def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> object:
+def _validator(text: str) -> object:
+    """Read a model, `none`, or a judge by itself: `file.py:function`, `scripted:NAME`."""
     place, colon, _ = text.partition(":")
     # `provider/model:tag` is a model; `file.py:function` and `kind:name` are judges by themselves.
     by_itself = bool(colon) and ("/" not in place or place.endswith(".py"))
-    if fields and (by_itself or text == NO_VALIDATOR):
-        raise click.UsageError(f"--stage verifier.{next(iter(fields))} needs a model: give --verifier MODEL.")
     if text == NO_VALIDATOR:
         return text
     if by_itself:
@@ -303,9 +217,9 @@ def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> objec
     from jrh_mlflow.judges.raw import PromptedJudge
 
     try:
-        return PromptedJudge(text, **{"api_base": api_base, **fields})
-    except (TypeError, ValueError) as error:
-        raise click.UsageError(f"The verifier: {error}") from error
+        return PromptedJudge(text)
+    except ValueError as error:
+        raise click.UsageError(f"The validator: {error}") from error
 
 
 def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float, float]]:

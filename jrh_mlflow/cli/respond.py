@@ -15,9 +15,11 @@ from jrh_mlflow.cli.options import (
     extra_fields,
     force_option,
     from_model,
+    pairs_option,
     typed_options,
 )
 from jrh_mlflow.cli.printing import print_quotes
+from jrh_mlflow.errors import check_known
 from jrh_mlflow.options import AskedRunOptions, JudgeOptions
 
 _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base", "extra")
@@ -29,8 +31,7 @@ _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base",
     "--model", "models", multiple=True, required=True, metavar="NAME", help="Who answers; several times for several."
 )
 @click.option("-o", "--output", type=click.Path(), help="Table to write: .jsonl, .csv or .xlsx.")
-@click.option("--prompt", default="prompt", show_default=True, help="Column of the prompts.")
-@click.option("--id", "id", help="Column that names each prompt; `id`, else a hash of the prompt.")
+@pairs_option("--map", "columns", "ROLE=COLUMN", help="Your names of the columns prompt and id (else a hash).")
 @click.option("--system", help="System message before each prompt.")
 @from_model(JudgeOptions, "temperature", "max_tokens", "api_base")
 @click.option("--extra", multiple=True, metavar="KEY=JSON", help="More fields of the request.")
@@ -41,6 +42,7 @@ _RESPONDER = ("prompt", "id", "system", "temperature", "max_tokens", "api_base",
 def respond(
     prompts: str,
     models: tuple[str, ...],
+    columns: dict[str, str],
     output: str | None,
     extra: tuple[str, ...],
     dry_run: bool,
@@ -62,7 +64,9 @@ def respond(
     from jrh_mlflow.generation.respond import respond as run
     from jrh_mlflow.suites.spreadsheets import checked_output, write_table
 
-    given = typed_options(options, models[0]) | {"extra": extra_fields(extra) or None}
+    for role in columns:
+        check_known("role of --map", role, ("prompt", "id"))
+    given = typed_options(options, models[0]) | columns | {"extra": extra_fields(extra) or None}
     if dry_run or export_to:
         of_judge = {name: given.pop(name) for name in _RESPONDER if name in given}
         responding = prepare_responding(prompts, models, AskedRunOptions.checked(given), **of_judge)

@@ -20,7 +20,6 @@ from jrh_mlflow.cli.printing import print_quotes, print_result
     help="A model, scripted:NAME, module:function, file.py:function or scorers:/NAME; several times. AUTHOR says which "
     "author it is, where its name does not. None: the table has recorded judgments.",
 )
-@click.option("--label", "labels", multiple=True, metavar="COLUMN", help="Better answer by people; `better` if there.")
 @click.option("--rewriter", metavar="MODEL", help="Also judge the answers after this model has rewritten them.")
 @pairs_option("--family", "families", "MODEL=FAMILY", help="Where the name does not tell it.")
 @pairs_option("--map", "columns", "NAME=COLUMN", help="Our name of a column to the table's.")

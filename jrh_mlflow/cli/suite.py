@@ -34,15 +34,6 @@ suite.add_command(tests)
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
 @click.option("--n-tasks", type=click.IntRange(1), help="All of them when left out.")
 @click.option("--depth", type=click.IntRange(1), default=5, show_default=True, help="Requirements per task.")
-@click.option("--half-steps", is_flag=True, help="Also pairs half a step apart.")
-@click.option(
-    "--design",
-    type=click.Choice(["spread", "paper", "short", "pointwise", "pointwise-scores"]),
-    default="spread",
-    show_default=True,
-    help="A few pairs of many tasks, every pair of the paper's ten, five pairs of each task; or single responses, "
-    "asked for yes or no or for a score.",
-)
 @click.option(
     "--language",
     type=click.Choice(["en", "de", "es", "zh"]),

@@ -341,7 +341,7 @@ class ExportedRequests:
                 return found
             raise RecipeError(
                 f"{where}: who was asked is not known (another address, or a version with other keys). Give the "
-                "options of the export: --model, and what else was typed then; or --by-request."
+                "options of the export: --model, and what else was typed then."
             )
         raise RecipeError(f"{files[0]} is empty. Give the file that was exported.")
 
@@ -442,7 +442,7 @@ def _number(request: Request, name: str, *, start: int) -> int | None:
 def _difference(body: Mapping[str, Any], request: Request) -> str:
     now = request_body(request)
     names = sorted(name for name in {*now, *body} if now.get(name) != body.get(name))
-    unseen = "provider, api_base or texts, or the file is of a version with other keys (--by-request)"
+    unseen = "provider, api_base or texts, or the file is of a version with other keys"
     return f"the judge was another one, it differs in {', '.join(names) or unseen}."
 
 

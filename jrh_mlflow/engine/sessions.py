@@ -650,7 +650,7 @@ class FirstAnswers:
         return (
             f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({problems}), "
             f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal: the next "
-            "run asks it anew, once (--keep-unreadable: not; --fresh-after: again)."
+            "run asks it anew, once (keep_unreadable: not; --fresh-after: again)."
         )
 
 

@@ -255,7 +255,7 @@ def _of_scorer(
     if scorer is None and len(names) > 1:
         shared = [name for name in names if any(same_name(name, answer.name) for answer in people)]
         if len(shared) != 1:
-            raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--scorer).")
+            raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--name).")
         scorer = shared[0]
     named = [answer for answer in judges if scorer is None or same_name(answer.name, scorer)]
     models = [answer for answer in named if answer.kind == JUDGE]
@@ -274,7 +274,7 @@ def _check_one_judge(verdicts: Sequence[Answer]) -> None:
     """Refuse verdicts of several sources, or of several definitions of a scorer: no one calibration holds for them."""
     name, raters = verdicts[0].name, _names(answer.rater for answer in verdicts)
     if len(raters) > 1 or len({answer.name for answer in verdicts}) > 1:
-        raise RecipeError(f"Several judges gave {name!r}: {', '.join(raters)}. Say which one: scorer= (--scorer).")
+        raise RecipeError(f"Several judges gave {name!r}: {', '.join(raters)}. Say which one: scorer= (--name).")
     for fact, what in _DEFINITIONS.items():
         definitions = _names(answer.facts.get(fact, "") for answer in verdicts)
         if len(definitions) > 1:

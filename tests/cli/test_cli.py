@@ -103,7 +103,7 @@ def test_replay_reads_a_mapping_from_the_command_line(jrh: Jrh, tmp_path: Path, 
 
 
 def test_a_suite_is_built_shown_and_checked(jrh: Jrh, tmp_path: Path) -> None:
-    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3", "--half-steps")
+    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3")
     assert built.code == 0, built.err
     manifest = json.loads(jrh("suite", "show", "mine", "--json").out)
     assert manifest["sha256"] in built.out

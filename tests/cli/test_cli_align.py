@@ -111,7 +111,6 @@ def test_a_registered_judge_is_found_by_its_name(rated, server, judges):
         ("judge", ["--optimizer", INNER, "--traces", "support"], "Traces are given as traces:/EXPERIMENT"),
         ("judge", ["--optimizer", INNER, "--traces", "traces:/no such"], "There is no experiment 'no such'"),
         ("judge", ["--optimizer", INNER, "--max-traces", "6"], "held-out traces can decide nothing"),
-        ("judge", ["--optimizer", INNER, "--optimizer-model", "openai:/x"], "is set up in its code"),
         ("judge", ["--optimizer", INNER, "--scale", "good"], "A scale is two or more labels"),
         ("judge", ["--optimizer", INNER, "--scale", "a,'b"], "one of a, 'b"),
         ("judge", ["--optimizer", INNER, "--scale", "0-100"], "must be a number"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
 from jrh_mlflow.cli.main import main
 from jrh_mlflow.cli.options import judge_arguments, judge_options, prompted_judge
+from jrh_mlflow.engine import batch as engine_batch
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests import postgres, processes
 from tests.engine.batch_tools import answered, play_provider, read, varied, write
@@ -139,9 +141,12 @@ def test_what_is_wrong_with_results_is_said_and_the_rest_is_kept(jrh: Jrh, suite
     assert f"1 of {len(keys)} calls are answered in the journal." in again.out
 
 
-def test_parts_are_listed_and_nothing_missing_writes_no_file(jrh: Jrh, suite: Path, tmp_path: Path) -> None:
+def test_parts_are_listed_and_nothing_missing_writes_no_file(
+    jrh: Jrh, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_batch, "export_batch", partial(engine_batch.export_batch, max_requests=10))
     arguments = ("batch", "export", "--model", MODEL, "--suite", suite)
-    done = jrh(*arguments, "--max-requests", 10, "-o", "r.jsonl")
+    done = jrh(*arguments, "-o", "r.jsonl")
     files = sorted(tmp_path.glob("r-*.jsonl"))
     assert [line.strip() for line in done.out.splitlines()[1:]] == [file.name for file in files]
     write(tmp_path / "o.jsonl", [answered(line["custom_id"]) for line in read(*files)])

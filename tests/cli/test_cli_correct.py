@@ -21,7 +21,7 @@ VERDICTS = pd.DataFrame({"judge": [True] * 300 + [False] * 100})
 def files(tmp_path: Path) -> tuple[str, str]:
     paths = [tmp_path / name for name in ("verdicts.csv", "labelled.csv")]
     for path, frame in zip(paths, (VERDICTS, LABELLED), strict=True):
-        frame.assign(w=2).to_csv(path, index=False)
+        frame.to_csv(path, index=False)
     return str(paths[0]), str(paths[1])
 
 
@@ -32,33 +32,32 @@ def printed(*arguments: str) -> str:
 
 
 def test_the_command_prints_what_python_returns(files):
-    expected = jrh_mlflow.correct(VERDICTS, LABELLED, sampling="by_verdict", level=0.9)
-    told = json.loads(printed(*files, "--sampling", "by_verdict", "--level", "0.9", "--json"))
+    expected = jrh_mlflow.correct(VERDICTS, LABELLED, sampling="by_verdict")
+    told = json.loads(printed(*files, "--sampling", "by_verdict", "--json"))
     assert told["estimate"]["value"] == expected.estimate.value
     assert told["estimate"]["ci_low"] == expected.estimate.ci_low
-    assert (told["method"], told["level"], told["run_id"]) == ("two strata", 0.9, None)
-    page = printed(*files, "--sampling", "by_verdict", "--level", "0.9", "--markdown")
+    assert (told["method"], told["level"], told["run_id"]) == ("two strata", 0.95, None)
+    page = printed(*files, "--sampling", "by_verdict", "--markdown")
     assert page.strip() == expected.to_markdown().strip()
-    text = printed(*files, "--sampling", "by_verdict", "--level", "0.9")
+    text = printed(*files, "--sampling", "by_verdict")
     assert f"{expected.estimate.value:.2f} " in text
     assert "|" not in text.splitlines()[0]
 
 
-def test_labels_weights_and_columns_are_named(files, tmp_path):
-    weighted = json.loads(printed(*files, "--weights", "w", "--json"))
-    assert weighted["method"] == "weighted PPI++"
+def test_labels_and_columns_are_named(files, tmp_path):
     frame = pd.DataFrame({"grade": [5] * 300 + [2] * 100})
     frame.to_csv(tmp_path / "grades.csv", index=False)
     both = LABELLED.replace({True: 4, False: 2}).rename(columns={"judge": "grade", "human": "expert"})
     pd.concat([both, pd.DataFrame({"grade": [5], "expert": [5]})]).to_csv(tmp_path / "both.csv", index=False)
-    names = ("--judge", "grade", "--human", "expert", "--positive", "4", "--positive", "5", "--scorer", "grades")
+    columns = ("--map", "judge=grade", "--map", "human=expert")
+    names = (*columns, "--positive", "4", "--positive", "5", "--name", "grades")
     told = json.loads(printed(str(tmp_path / "grades.csv"), str(tmp_path / "both.csv"), *names, "--json"))
     assert told["naive"]["value"] == 0.75
     assert (told["scorer"], told["n_labelled"]) == ("grades", 101)
 
 
 def test_a_run_is_logged_and_its_place_printed(files, store_uri):
-    told = printed(*files, "--log", "--scorer", "polite", "--tracking-uri", store_uri, "--experiment", "rates")
+    told = printed(*files, "--log", "--name", "polite", "--tracking-uri", store_uri, "--experiment", "rates")
     assert "logged: run " in told
 
 

@@ -38,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch, store_uri: str, tmp_path: Path) -> Pa
 
 
 def run(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(command, ["--store", str(folder), *options], catch_exceptions=False)
+    return CliRunner().invoke(command, [str(folder), *options], catch_exceptions=False)
 
 
 def conclusion(printed: str) -> tuple[list[str], list[str]]:

@@ -106,7 +106,8 @@ def test_the_cap_ends_with_code_three_and_a_suite_of_what_is_complete(table: Pat
             store_uri,
             "--tests",
             "semantic_paraphrase",
-            "--no-confirm",
+            "--validator",
+            "none",
             *model,
         )
         done = cli("generate", table, *given, "--max-usd", 6, "-o", "suite")
@@ -194,7 +195,7 @@ def test_a_recipe_that_cannot_be_followed_says_where(change: tuple[str, str], te
     [
         (("answers.csv", "-o", "x"), "Give --rubric"),
         (("answers.csv", "--rubric", "Q?", *MAPPED), "Give -o"),
-        (("answers.csv", "--rubric", "Q?", "-o", "x", "--attempts", "2"), "--attempts need"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", "--temperature", "0.2"), "--temperature need"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--map", "label"), "ROLE=COLUMN"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--price", "1,2"), "name the model"),
         (("nowhere.csv", "--rubric", "Q?", "-o", "x"), "There is no file nowhere.csv. Check the path"),
@@ -255,25 +256,25 @@ def test_a_text_of_a_recipe_is_what_its_file_holds(key: str, written: str, meant
 def test_texts_on_the_command_line_may_be_files_and_a_missing_one_is_named(
     table: Path, store_uri: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "task.txt").write_text("Answer the question.", encoding="utf-8")
-    given = ("--map", "response=answer", "--map", "label=grade", "--map", "id=id", "--labels", "fail,pass")
-    told = (*given, "--tests", "typos", "--n", 4, "--rubric", "@@all: is it right?", "--tracking-uri", store_uri)
-    done = cli("generate", table, *told, "--instruction", "@task.txt", "-o", "suite")
-    assert done.exit_code == 0, (done.output, done.exception)
-    items = jrh.load_suite("suite").items
-    assert {(item.instruction, item.rubric) for item in items} == {("Answer the question.", "@all: is it right?")}
-    missing = cli("generate", table, *told, "--instruction", "@nowhere.txt", "-o", "other")
+    (tmp_path / "question.txt").write_text("Is it right?", encoding="utf-8")
+    told = (*MAPPED, "--tests", "typos", "--n", 4, "--tracking-uri", store_uri)
+    for typed, meant in (("@@all: is it right?", "@all: is it right?"), ("@question.txt", "Is it right?")):
+        done = cli("generate", table, *told, "--rubric", typed, "-o", "suite", "--force")
+        assert done.exit_code == 0, (done.output, done.exception)
+        assert {item.rubric for item in jrh.load_suite("suite").items} == {meant}
+    missing = cli("generate", table, *told, "--rubric", "@nowhere.txt", "-o", "other")
     assert isinstance(missing.exception, RecipeError)
-    assert "instruction file nowhere.txt" in str(missing.exception)
+    assert "rubric file nowhere.txt" in str(missing.exception)
 
 
-def test_cells_of_the_label_column_mean_what_the_command_line_says(store_uri: str, tmp_path: Path) -> None:
+def test_cells_of_the_label_column_mean_what_the_recipe_says(store_uri: str, tmp_path: Path) -> None:
     cells = ["0.0", "1.0", "0", "1"]
     lines = [f"Say it {number}.,It is said here {number} times.,{cell}" for number, cell in enumerate(cells)]
     (tmp_path / "scores.csv").write_text("\n".join(["instruction,response,label", *lines]), encoding="utf-8")
-    means = ("--labels", "no violation,violation", "--value", "0.0=no violation", "--value", "1=violation")
-    told = ("--rubric", RUBRIC, "--tests", "typos", "--tracking-uri", store_uri, "-o", "suite")
-    done = cli("generate", "scores.csv", *means, *told)
+    means = "labels: [no violation, violation]\nvalues: {0.0: no violation, 1: violation}\n"
+    recipe = f"dataset: scores.csv\nrubric: {json.dumps(RUBRIC)}\ntests: [typos]\n{means}"
+    (tmp_path / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    done = cli("generate", "recipe.yaml", "--tracking-uri", store_uri, "-o", "suite")
     assert done.exit_code == 0, (done.output, done.exception)
     baselines = [item for item in jrh.load_suite("suite").items if item.condition == "baseline"]
     assert [item.expected for item in baselines] == ["no violation", "violation"] * 2

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.suites import datasheet_suite
 from tests.cli.conftest import Jrh
 from tests.loopback import LoopbackServer
 
@@ -18,8 +19,7 @@ KEY = "sk-planted-secret-0123456789abcdef"
 
 @pytest.fixture
 def suite(jrh: Jrh) -> str:
-    built = jrh("suite", "build", "-o", "small", "--n-tasks", "2", "--depth", "2", "--design", "paper")
-    assert built.code == 0
+    datasheet_suite(n_tasks=2, depth=2, design="paper").save("small")
     return "small"
 
 

@@ -87,3 +87,26 @@ def test_every_command_stands_on_a_page_and_pages_name_no_other() -> None:
     assert [name for name in LEAVES if not re.search(rf"\bjrh {name}\b", text)] == []
     named = set(re.findall(r"(?:^|`)jrh ([a-z][a-z-]*)", text, re.MULTILINE))
     assert named <= {*COMMANDS, "help"}
+
+
+def flags() -> dict[str, tuple[str, ...]]:
+    """Return every option of every command, by its main name, with all of its spellings."""
+    found = {}
+    for command in ALL.values():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                spellings = (*parameter.opts, *parameter.secondary_opts)
+                found[max(parameter.opts, key=len)] = tuple(each for each in spellings if each.startswith("--"))
+    return found
+
+
+def test_every_option_is_named_on_a_page() -> None:
+    """No page has to be written for one that nobody needs; `docs/reference/cli.md` is made of them."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "recipes").rglob("*.*")]
+    text = "\n".join(page.read_text(encoding="utf-8", errors="ignore") for page in pages if page.is_file())
+    unnamed = [
+        flag
+        for flag, spellings in flags().items()
+        if not any(re.search(rf"{re.escape(each)}(?![\w-])", text) for each in spellings)
+    ]
+    assert unnamed == []

@@ -142,10 +142,10 @@ def test_from_the_command_line_to_a_report_by_category(log: Path, store_uri: str
 
 
 def test_the_tests_are_listed_and_their_prompts_shown() -> None:
-    listed = cli("tests").output
+    listed = cli("suite", "tests").output
     assert BREAK in listed
     assert MEND in listed
-    assert "You plan edits" in cli("tests", BREAK).output
+    assert "You plan edits" in cli("suite", "tests", BREAK).output
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,8 @@ def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri:
         {"step": "steps.py:no_tables", "messages": 0},
     ]
     assert (suite.origin["epochs"], suite.origin["preprocess"]) == ("1,3", "drop_tool_messages,steps.py:no_tables")
-    refused = cli("generate", folder / "recipe.yaml", "--epochs", "2,5", "--allow-code")
+    (folder / "recipe.yaml").write_text(json.dumps({**written, "epochs": [2, 5]}))
+    refused = cli("generate", folder / "recipe.yaml", "--allow-code")
     assert "There is no epoch 5. Epochs there are: 1, 2, 3." in str(refused.exception)
 
 

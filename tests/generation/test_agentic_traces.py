@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import mlflow
 import pytest
@@ -52,9 +53,15 @@ def broken(shown: jrh.Presentation) -> str:
 
 
 def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(traces: str, store_uri: str) -> None:
-    field = ("--map", "label=scores.consent", "--value", "asked=no violation", "--value", "not asked=violation")
+    recipe = {
+        "dataset": traces,
+        "rubric": RUBRIC,
+        "columns": {"label": "scores.consent"},
+        "values": {"asked": "no violation", "not asked": "violation"},
+    }
+    Path("recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     more = ("--group", "metadata.topic", "--tracking-uri", store_uri, "-o", "suite", "--json")
-    done = cli("generate", traces, *TOLD, *field, *more)
+    done = cli("generate", "recipe.yaml", *TOLD, *more)
     assert done.exit_code == 0, (done.output, done.exception)
     suite = jrh.load_suite("suite")
     assert suite.name == "agents at work"

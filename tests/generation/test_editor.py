@@ -306,12 +306,12 @@ def cli(*arguments: object) -> Result:
     return CliRunner().invoke(group, [str(argument) for argument in arguments])
 
 
-def test_stages_and_the_verifier_in_a_recipe_and_on_the_command_line(log: Path, store_uri: str, tmp_path: Path) -> None:
+def test_a_recipe_names_the_stages_and_the_verifier(log: Path, store_uri: str, tmp_path: Path) -> None:
     player = StagePlayer()
     (folder := tmp_path / "recipe").mkdir()
     (folder / "plan.txt").write_text(OWN["planner"])
     (folder / "ask.txt").write_text("MY QUESTION\n{rubric}\n{candidates}")
-    (tmp_path / "edit.txt").write_text(OWN["editor"])
+    (folder / "edit.txt").write_text(OWN["editor"])
     with LoopbackServer(reply=player, record=True) as server:
         recipe = {
             "dataset": str(log),
@@ -321,13 +321,13 @@ def test_stages_and_the_verifier_in_a_recipe_and_on_the_command_line(log: Path, 
             "generator": {"model": EDITOR, "api_base": server.url},
             "planner": {"model": PLANNER, "api_base": server.url, "prompt": "plan.txt"},
             "verifier": {"model": VERIFIER, "api_base": server.url, "max_tokens": 64, "prompt": "ask.txt"},
+            "editor": {"model": EDITOR, "api_base": server.url, "prompt": "edit.txt", "temperature": 0.3},
+            "summary": {"model": SUMMARY, "api_base": server.url},
             "tracking_uri": store_uri,
             "output": "suite",
         }
         (folder / "recipe.yaml").write_text(json.dumps(recipe))
-        more = ("--stage", f"editor.prompt={tmp_path}/edit.txt", "--stage", "editor.temperature=0.3")
-        summary = ("--summary", SUMMARY, "--stage", f"summary.api_base={server.url}")
-        done = cli("generate", folder / "recipe.yaml", *more, *summary)
+        done = cli("generate", folder / "recipe.yaml")
         assert done.exit_code == 0, (done.output, done.exception)
         told = dict(player.told)
         settings = {one["body"]["model"]: one["body"]["temperature"] for one in server.requests}
@@ -338,39 +338,6 @@ def test_stages_and_the_verifier_in_a_recipe_and_on_the_command_line(log: Path, 
     (folder / "both.yaml").write_text(json.dumps({**recipe, "validator": "none"}))
     with pytest.raises(RecipeError, match="`verifier` is another word for `validator`"):
         load_generation(folder / "both.yaml")
-
-
-def test_the_verifier_is_named_on_the_command_line_as_the_validator_is(
-    log: Path, store_uri: str, tmp_path: Path
-) -> None:
-    (tmp_path / "ask.txt").write_text("MY QUESTION\n{rubric}\n{candidates}")
-    told = ("--tests", BREAK, "--rubric", RUBRIC, "--labels", ",".join(LABELS), "--tracking-uri", store_uri)
-    player = StagePlayer()
-    with LoopbackServer(reply=player) as server:
-        ways = ("--generator", EDITOR, "--api-base", server.url, "--verifier", VERIFIER)
-        asks = ("--validator-api-base", server.url, "--stage", f"verifier.prompt={tmp_path / 'ask.txt'}")
-        done = cli("generate", log, *told, *ways, *asks, "-o", tmp_path / "suite")
-        assert done.exit_code == 0, (done.output, done.exception)
-    assert all("MY QUESTION" in shown for model, shown in player.told if model == VERIFIER)
-    assert player.models()[VERIFIER] == 3
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            ("--stage", "planer.prompt=x"),
-            "names a stage, planner, editor, summary, verifier, but got 'planer'. Did you",
-        ),
-        (("--stage", "planner=x"), "takes STAGE.FIELD=VALUE"),
-        (("--stage", "verifier.prompt=x"), "needs the verifier's model: give --verifier"),
-        (("--verifier", "none", "--stage", "verifier.prompt=x"), "needs a model: give --verifier MODEL"),
-        (("--verifier", "openai/x", "--stage", "verifier.promt=x"), "The verifier: "),
-    ],
-)
-def test_stages_that_are_mistyped_are_refused(given: tuple[str, ...], message: str, log: Path) -> None:
-    done = cli("generate", log, "--rubric", "?", "--labels", "a,b", "-o", "suite", *given)
-    assert (done.exit_code, message in done.output) == (2, True), done.output
 
 
 def test_a_verifier_of_its_own_prompt_is_that_of_the_judge(log: Path) -> None:

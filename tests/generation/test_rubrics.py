@@ -233,8 +233,6 @@ def test_the_command_line_and_a_recipe_take_rubrics(store_uri, tmp_path):
     assert made.exit_code == 0, made.output
     suite = jrh.load_suite(tmp_path / "a")
     assert len(suite) == 24
-    one = CliRunner().invoke(group, [*arguments, "--rubric-id", "safe", "--dry-run"])
-    assert "seeds            6" in one.output, one.output
     (tmp_path / "safe.txt").write_text(RUBRICS["safe"])
     recipe = {
         **{"dataset": "answers.csv", "labels": list(LABELS), "tests": ["typos"], "columns": COLUMNS},
@@ -244,6 +242,9 @@ def test_the_command_line_and_a_recipe_take_rubrics(store_uri, tmp_path):
     again = CliRunner().invoke(group, ["generate", str(tmp_path / "recipe.yaml"), "-o", str(tmp_path / "b")])
     assert again.exit_code == 0, again.output
     assert jrh.load_suite(tmp_path / "b").sha256 == suite.sha256
+    (tmp_path / "recipe.yaml").write_text(json.dumps({**recipe, "rubrics": ["safe"]}))
+    one = CliRunner().invoke(group, ["generate", str(tmp_path / "recipe.yaml"), "--dry-run"])
+    assert "seeds            6" in one.output, one.output
 
 
 def test_the_dry_run_counts_every_rubric():

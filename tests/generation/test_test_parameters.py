@@ -130,11 +130,11 @@ def test_a_prompt_file_in_a_recipe_lies_beside_it_and_needs_a_model(tmp_path: Pa
 
 
 def test_tests_shows_parameters_and_prompt_files(tmp_path: Path) -> None:
-    shown = jrh_command("tests", "stochastic_stability:replicates=5").output
+    shown = jrh_command("suite", "tests", "stochastic_stability:replicates=5").output
     assert "replicates = 5: How often every seed is asked about." in shown
     (tmp_path / "sarcasm.txt").write_text(SARCASM, encoding="utf-8")
-    own = jrh_command("tests", f"@{tmp_path / 'sarcasm.txt'}")
+    own = jrh_command("suite", "tests", f"@{tmp_path / 'sarcasm.txt'}")
     assert "the flipped label" in own.output
     assert "Of {label} make {expected}: {original}" in own.output
-    (facts,) = json.loads(jrh_command("tests", "stochastic_stability", "--json").output)
+    (facts,) = json.loads(jrh_command("suite", "tests", "stochastic_stability", "--json").output)
     assert facts["parameters"]["replicates"] == 3

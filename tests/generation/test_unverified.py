@@ -159,8 +159,9 @@ def test_flips_and_levels_are_tagged_where_the_validator_disagrees_and_other_tes
 def test_from_the_command_line_the_table_counts_them_and_the_review_page_is_told(
     log: Path, store_uri: str, tmp_path: Path
 ) -> None:
-    told = ["--tests", BREAK, "--rubric", agent_tools.RUBRIC, "--labels", ",".join(agent_tools.LABELS)]
-    asked = ["generate", str(log), *told, "--no-pass-required", "--tracking-uri", store_uri, "-o", str(tmp_path / "s")]
+    written = {"dataset": str(log), "tests": [BREAK], "rubric": agent_tools.RUBRIC, "labels": list(agent_tools.LABELS)}
+    (tmp_path / "recipe.yaml").write_text(json.dumps({**written, "pass_required": False}))
+    asked = ["generate", str(tmp_path / "recipe.yaml"), "--tracking-uri", store_uri, "-o", str(tmp_path / "s")]
     done = CliRunner().invoke(group, asked)
     assert done.exit_code == 0, (done.output, done.exception)
     header, row = [line.split() for line in done.output.splitlines() if line.startswith(("test", BREAK))]

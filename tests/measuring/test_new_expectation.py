@@ -119,9 +119,9 @@ def test_a_sweep_counts_it_and_knows_its_metric(suite, judged):
 
 
 def test_the_command_line_lists_it_and_says_how_it_is_scored():
-    (facts,) = json.loads(CliRunner().invoke(group, ["tests", "completion", "--json"]).stdout)
+    (facts,) = json.loads(CliRunner().invoke(group, ["suite", "tests", "completion", "--json"]).stdout)
     assert facts["expected"] == "a level higher"
-    shown = CliRunner().invoke(group, ["tests", "completion"]).stdout
+    shown = CliRunner().invoke(group, ["suite", "tests", "completion"]).stdout
     assert "scored by     rise" in shown
     assert "two labels, or a scale" in shown
 

@@ -89,6 +89,7 @@ def played(store_uri: str, home: Path) -> Made:
     cast.says = lambda item: "2" if item.condition == "synthetic_ordinal" and item.expected == "1" else item.expected
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=cast) as server:
         patch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+        patch.setenv("OPENAI_BASE_URL", server.url)
         generation = jrh_json(*generate_arguments(table, store_uri, server.url, folder, "--scale", "1-4"))
         before = dict(server.counts)
         cast.learn(jrh.load_suite(folder))

@@ -239,13 +239,6 @@ UNCORRECTED: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]], tuple[s
     "neither pass nor fail": ({"judge": ["perhaps", "yes"] * 9}, CALIBRATION, (), "perhaps"),
     "another scale": ({"judge": [1, 2, 3, 4, 5] * 9}, CALIBRATION, (), "positive"),
     "two verdicts on one item": ({"judge": [True, False], "item": ["a", "a"]}, CALIBRATION, (), "'a'"),
-    "a weight that is none": (
-        {"judge": PASSES},
-        {**CALIBRATION, "weight": [-1.0] * 40},
-        ("--weights", "weight"),
-        "must be positive and finite",
-    ),
-    "a level that is none": ({"judge": PASSES}, CALIBRATION, ("--level", "95"), "level"),
 }
 
 

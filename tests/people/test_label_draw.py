@@ -110,7 +110,7 @@ def test_a_draw_takes_no_option_of_an_agreement_and_needs_a_place(tmp_path) -> N
     graded()[["item", "judge"]].rename(columns={"item": "id"}).to_csv(tmp_path / "verdicts.csv", index=False)
     source = str(tmp_path / "verdicts.csv")
     for options, says in (
-        (["--draw", "5", "--json", "--epsilon", "0.1"], "--draw does not take --epsilon"),
+        (["--draw", "5", "--json", "--group", "topic"], "--draw does not take --group"),
         (["--by", "score"], "go with --draw"),
     ):
         refused = CliRunner().invoke(command, [source, *options])
