@@ -107,7 +107,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     ),
     "litellm": ("models/",),
     "aiohttp": ("models/transports/", "engine/"),
-    "httptools": ("models/transports/",),
 }
 IMPURE = (
     "os",

@@ -1,4 +1,4 @@
-"""The direct transport: OpenAI-dialect endpoints over connections that are kept, with next to no time of its own.
+"""The direct transport: OpenAI-dialect endpoints by aiohttp, over connections that are kept.
 
 Where a request goes, and under which key, is found in the same variables that litellm reads.
 """
@@ -10,7 +10,7 @@ import re
 import ssl
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,22 +18,30 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
 from jrh_mlflow.models.transports._base import (
     MAX_HEADER,
+    PACKINGS,
     BodyError,
     Transport,
     TransportError,
-    bounded,
+    Unpacked,
 )
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
-from jrh_mlflow.models.transports.wire import HEADERS, Pool, is_plain
 from jrh_mlflow.models.trust import check_address
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientResponse, ClientSession
+    from aiohttp.connector import Connection
     from typing_extensions import Self
 
 
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "User-Agent": "jrh-mlflow",
+    "Accept-Encoding": PACKINGS,
+}
+"""Of every request."""
 MAX_BODIES = 512
 """Encoded requests kept at most."""
 OPENAI_BASE = "https://api.openai.com/v1"
@@ -57,6 +65,11 @@ class Endpoint:
     """From HTTPS_PROXY and its relatives; may hold a password."""
     max_tokens: str
     """The name of the limit: OpenAI's reasoning models refuse `max_tokens`."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header with the key."""
+        return {"Authorization": f"Bearer {self.key}"}
 
     @property
     def host(self) -> str:
@@ -142,10 +155,8 @@ class DirectTransport(Transport):
     def __init__(self, *, concurrency: int = 64) -> None:
         super().__init__(concurrency=concurrency)
         self._is_open = False
-        self._pools: dict[Endpoint, Pool | None] = {}
         self._session: ClientSession | None = None
-        """For what is not plain: proxies, services with headers of their own, addresses to be escaped."""
-        self._addresses: dict[tuple[str, str | None], Endpoint] = {}
+        self._endpoints: dict[tuple[str, str | None], Endpoint] = {}
         self._bodies: dict[int, tuple[Request, bytes]] = {}
 
     @classmethod
@@ -163,108 +174,113 @@ class DirectTransport(Transport):
 
     async def __aexit__(self, *details: Any) -> None:
         self._is_open = False
-        pools, self._pools = self._pools, {}
-        for pool in filter(None, pools.values()):
-            await pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
-        address = self._address(request)
-        status, headers, body = await self._post(address, self._body(request, address), timeout_s)
+        endpoint = self._endpoint(request)
+        body = self._body(request, endpoint)
+        status, headers, answer = await self._post(endpoint, body, timeout_s, headers=endpoint.headers)
         try:
-            return read_http(status, headers, body)
+            return read_http(status, headers, answer)
         except TransportError as error:
             if status not in _NO_SUCH_PLACE:
                 raise
-            text = f"{address.shown}{address.hint}: {error.text}"
+            text = f"{endpoint.shown}{endpoint.hint}: {error.text}"
             failure = TransportError(error.kind, text, status, error.retry_after, error.usage)
         raise failure
 
-    def _body(self, request: Request, address: Endpoint) -> bytes:
+    def _body(self, request: Request, endpoint: Endpoint) -> bytes:
         """Encode a request once for all its replicates and retries, which come close together."""
         known, body = self._bodies.get(id(request), (None, b""))
         # By identity, and with the request held: the number of an object that is gone is given to another.
         if known is not request:
-            body = encode(chat_body(request, model=address.model, max_tokens=address.max_tokens))
+            body = encode(chat_body(request, model=endpoint.model, max_tokens=endpoint.max_tokens))
             if len(self._bodies) >= MAX_BODIES:
                 self._bodies.clear()
             self._bodies[id(request)] = (request, body)
         return body
 
-    def _address(self, request: Request) -> Endpoint:
+    def _endpoint(self, request: Request) -> Endpoint:
         key = (request.model, request.api_base)
-        if key not in self._addresses:
-            self._addresses[key] = resolve(*key)
-        return self._addresses[key]
+        if key not in self._endpoints:
+            self._endpoints[key] = resolve(*key)
+        return self._endpoints[key]
 
     async def _post(
-        self, address: Endpoint, data: bytes, timeout_s: float, *, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        if not self._is_open:
-            raise RuntimeError("A transport sends inside `async with` only.")
-        pool = None if headers is not None else self._pool(address)
-        if pool is not None:
-            return await pool.post(data, timeout_s, connect_s(timeout_s))
-        headers = {"Authorization": f"Bearer {address.key}"} if headers is None else headers
-        return await self._post_by_aiohttp(address, data, timeout_s, headers)
-
-    def _pool(self, address: Endpoint) -> Pool | None:
-        """Return the connections to an address; None where aiohttp has them."""
-        if address not in self._pools:
-            is_ours = address.proxy is None and is_plain(address.url, address.key)
-            tls = _certificates() if address.url.startswith("https:") else None
-            self._pools[address] = Pool(address.url, address.key, tls) if is_ours else None
-        return self._pools[address]
-
-    async def _post_by_aiohttp(
-        self, address: Endpoint, data: bytes, timeout_s: float, headers: Mapping[str, str]
+        self, endpoint: Endpoint, data: bytes, timeout_s: float, *, headers: Mapping[str, str]
     ) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
+        if not self._is_open:
+            raise RuntimeError("A transport sends inside `async with` only.")
         if self._session is None:
             self._session = _session(self.concurrency)
         try:
             async with self._session.post(
-                address.url,
+                endpoint.url,
                 data=data,
                 headers=headers,
                 timeout=_timeout(timeout_s),
                 # Most redirects would turn the POST into a GET; the error asks for the final address instead.
                 allow_redirects=False,
-                proxy=address.proxy,
-                ssl=_certificates() if address.url.startswith("https:") else True,
+                proxy=endpoint.proxy,
+                ssl=_certificates() if endpoint.url.startswith("https:") else True,
             ) as response:
-                packing = response.headers.get("Content-Encoding", "")
-                body = bounded(response.content.iter_any(), packing, cut=response.status >= 300)
-                return response.status, response.headers, b"".join([piece async for piece in body])
+                return response.status, response.headers, await _read(response)
         except never_connected() as error:
-            failure = TransportError("unreachable", f"{address.host}: {type(error).__name__}: {error}")
+            failure = TransportError("unreachable", f"{endpoint.host}: {type(error).__name__}: {error}")
         except asyncio.TimeoutError:
-            failure = TransportError("timeout", f"{address.host}: no answer within {timeout_s:g} s.")
+            failure = TransportError("timeout", f"{endpoint.host}: no answer within {timeout_s:g} s.")
         except BodyError as error:
             failure = TransportError("malformed", str(error), 200)
+        except _LateBytesError as error:
+            failure = TransportError("unreachable", f"{endpoint.host}: {error}")
         except aiohttp.InvalidURL:
-            failure = TransportError("bad_request", f"{address.host} is no valid address; check api_base.")
+            failure = TransportError("bad_request", f"{endpoint.host} is no valid address; check api_base.")
         except aiohttp.ClientResponseError as error:
-            failure = TransportError("malformed", f"{address.host}: the answer's head cannot be read: {error.message}")
+            failure = TransportError("malformed", f"{endpoint.host}: the answer's head cannot be read: {error.message}")
+        except ValueError:
+            failure = TransportError("bad_request", f"{endpoint.host}: a header cannot hold this key; check it.")
         except (aiohttp.ClientError, OSError) as error:
-            failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
+            failure = TransportError("connection", f"{endpoint.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
         raise failure
+
+
+async def _read(response: ClientResponse) -> bytes:
+    """Read a body unpacked, at most `MAX_BODY` bytes of it; of an error what is more is left."""
+    body = Unpacked(response.headers.get("Content-Encoding", ""), cut=response.status >= 300)
+    pieces = []
+    while not body.is_full and (piece := await response.content.readany()):
+        pieces.append(body.feed(piece))
+    return b"".join(pieces)
+
+
+class _LateBytesError(Exception):
+    """A kept connection on which bytes came that answer no request."""
 
 
 def _session(concurrency: int) -> ClientSession:
     import aiohttp
 
+    class CleanRequest(aiohttp.ClientRequest):
+        """A request that is not sent on a connection with unread bytes: they would be read as its answer."""
+
+        def send(self, conn: Connection) -> Coroutine[Any, Any, ClientResponse]:
+            if conn.protocol is None or conn.protocol.should_close:
+                raise _LateBytesError("the connection had bytes that answer no request; it was closed.")
+            return super().send(conn)
+
     return aiohttp.ClientSession(
+        request_class=CleanRequest,
         connector=aiohttp.TCPConnector(limit=concurrency, ttl_dns_cache=300),
         # A cookie of one answer must not travel with the next request.
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=HEADERS,
-        # `bounded` unpacks: aiohttp would unpack a few bytes to any size.
+        # `Unpacked` unpacks: aiohttp would unpack a few bytes to any size.
         auto_decompress=False,
         # Gateways send traces of 20 kB; what is longer still was answered all the same.
         max_line_size=MAX_HEADER,

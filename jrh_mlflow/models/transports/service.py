@@ -52,8 +52,8 @@ class ServiceTransport(DirectTransport):
         headers = {name: VARIABLE.sub(_variable, text) for name, text in extra.get("headers", {}).items()}
         if headers != extra.get("headers", {}):
             check_address(url)
-        address = Endpoint(url=url, model=request.model, key="", proxy=proxy_for(url), max_tokens="")
-        status, told, raw = await self._post(address, encode(extra["body"]), timeout_s, headers=headers)
+        endpoint = Endpoint(url=url, model=request.model, key="", proxy=proxy_for(url), max_tokens="")
+        status, told, raw = await self._post(endpoint, encode(extra["body"]), timeout_s, headers=headers)
         if status >= 300:
             return read_error(status, told, raw)
         try:

@@ -1,4 +1,4 @@
-"""Servers that misbehave: what our own connections say of their answers, and what aiohttp said of the same bytes."""
+"""Servers that misbehave: what the direct transport makes of their bytes, connections and certificates."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from jrh_mlflow.engine.runner import run_coroutine
-from jrh_mlflow.models.transports import TransportError, wire
+from jrh_mlflow.models.transports import TransportError, direct
 from jrh_mlflow.models.transports import _base as bodies
 from jrh_mlflow.models.transports.direct import DirectTransport, Endpoint
-from jrh_mlflow.models.transports.wire import Pool, is_plain
 from tests.cases import few
 
 BODY = json.dumps({"choices": [{"message": {"content": "A"}}]}).encode()
@@ -91,31 +90,26 @@ def serving(*answers: list[bytes], tls: ssl.SSLContext | None = None) -> Iterato
             thread.join(5)
 
 
-def address(url: str) -> Endpoint:
-    return Endpoint(url=url, model="m", key="planted-key", proxy=None, max_tokens="max_tokens")
-
-
-async def _asked(transport: DirectTransport, url: str, *, own: bool, timeout_s: float = 5.0) -> tuple[int, bytes] | str:
+async def _asked(
+    transport: DirectTransport, url: str, *, timeout_s: float = 5.0, key: str = "planted-key"
+) -> tuple[int, bytes] | str:
+    endpoint = Endpoint(url=url, model="m", key=key, proxy=None, max_tokens="max_tokens")
     try:
-        by_aiohttp = None if own else {"Authorization": "Bearer planted-key"}
-        status, _, body = await transport._post(address(url), b"{}", timeout_s, headers=by_aiohttp)
+        status, _, body = await transport._post(endpoint, b"{}", timeout_s, headers=endpoint.headers)
     except TransportError as error:
         return error.kind
     return status, body
 
 
-def asked(
-    url: str, times: int = 1, *, own: bool = True, timeout_s: float = 5.0, is_left: bool = False
-) -> list[tuple[int, bytes] | str]:
-    """Ask some times, each after the connection before was left, where one `is_left`."""
+def asked(url: str, times: int = 1, *, timeout_s: float = 5.0, wait_s: float = 0.0) -> list[tuple[int, bytes] | str]:
+    """Ask some times, one after the other, waiting between them."""
 
     async def run() -> list[tuple[int, bytes] | str]:
         async with DirectTransport(concurrency=1) as transport:
             answers = []
             for _ in range(times):
-                answers.append(await _asked(transport, url, own=own, timeout_s=timeout_s))
-                while is_left and any(pool and pool._open for pool in transport._pools.values()):
-                    await asyncio.sleep(0.01)
+                answers.append(await _asked(transport, url, timeout_s=timeout_s))
+                await asyncio.sleep(wait_s)
             return answers
 
     return asyncio.run(run())
@@ -176,28 +170,25 @@ HOSTILE: dict[str, tuple[list[bytes], tuple[int, bytes] | str]] = {
 }
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["ours", "aiohttp"])
 @pytest.mark.parametrize("case", HOSTILE)
-def test_the_same_bytes_mean_the_same_by_either_way(case: str, own: bool) -> None:
+def test_every_answer_is_read_or_named_and_asked_for_once(case: str) -> None:
     answer, expected = HOSTILE[case]
     with serving(answer) as (url, arrived):
-        assert asked(url, own=own) == [expected]
+        assert asked(url) == [expected]
     assert sum(map(len, arrived)) == 1, "a transport sends once"
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["ours", "aiohttp"])
 @pytest.mark.parametrize(
     "answer", few([[STALL], [OK[:20], STALL], [OK[:-3], STALL], [CHUNKED, b"1\r\nx", STALL]], quick=2)
 )
-def test_who_stalls_is_left_in_time(answer: list[bytes], own: bool) -> None:
+def test_who_stalls_is_left_in_time(answer: list[bytes]) -> None:
     with serving(answer) as (url, _):
         began = time.monotonic()
-        assert asked(url, own=own, timeout_s=0.3) == ["timeout"]
+        assert asked(url, timeout_s=0.3) == ["timeout"]
     assert time.monotonic() - began < 3
 
 
-def test_a_head_without_end_is_left_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_MOST_HEAD", 50_000)
+def test_a_head_without_end_is_left_before_it_fills_the_memory() -> None:
     endless = [b"X-%d: %b\r\n" % (number, b"x" * 900) for number in range(1000)]
     with serving([b"HTTP/1.1 200 OK\r\n", *endless]) as (url, _):
         assert asked(url) == ["malformed"]
@@ -224,8 +215,8 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
     [
         [OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"],
         [OK + b"rubbish"],
-        [OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"],
-        [OK, b"rubbish"],
+        [OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", STALL],
+        [OK, b"rubbish", STALL],
         [OK, HALF],
         [OK.replace(b"Content-Length", b"Connection: close\r\nContent-Length", 1)],
         [OK.replace(b"HTTP/1.1", b"HTTP/1.0", 1)],
@@ -244,25 +235,17 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
 )
 def test_what_follows_an_answer_is_never_the_next_one(answer: list[bytes]) -> None:
     with serving(answer) as (url, arrived):
-        first, second = asked(url, 2, is_left=True)
-    assert first == second
-    assert first in ((200, BODY), "connection")
-    assert [len(heads) for heads in arrived] == [1, 1]
+        first, second, third = asked(url, 3, wait_s=0.2)
+    assert first == third
+    assert first in ((200, BODY), "connection", "malformed")
+    assert second in (first, "unreachable")
+    assert {len(heads) for heads in arrived} == {1}
 
 
-def test_a_connection_that_is_about_to_close_takes_no_request() -> None:
-    with serving([OK], [OK]) as (url, _):
-
-        async def run() -> None:
-            pool = Pool(url, "key", None)
-            assert (await pool.post(b"{}", 5.0, 4.0)).body == BODY
-            (connection,) = pool._idle
-            connection.eof_received()
-            assert (await pool.post(b"{}", 5.0, 4.0)).body == BODY
-            assert pool._idle != [connection]
-            await pool.close()
-
-        asyncio.run(run())
+def test_a_connection_that_its_server_closed_takes_no_request() -> None:
+    with serving([OK, HALF]) as (url, arrived):
+        assert asked(url, 3, wait_s=0.5) == [(200, BODY)] * 3
+    assert [len(heads) for heads in arrived] == [1, 1, 1]
 
 
 def test_a_request_that_was_given_up_leaves_nothing_behind() -> None:
@@ -270,64 +253,59 @@ def test_a_request_that_was_given_up_leaves_nothing_behind() -> None:
 
         async def run() -> None:
             async with DirectTransport() as transport:
-                asking = [asyncio.ensure_future(_asked(transport, url, own=True)) for _ in range(3)]
+                asking = [asyncio.ensure_future(_asked(transport, url)) for _ in range(3)]
                 await asyncio.sleep(0.2)
                 for task in asking:
                     task.cancel()
-                assert {type(end) for end in await asyncio.gather(*asking, return_exceptions=True)} == {
-                    asyncio.CancelledError
-                }
-                (pool,) = transport._pools.values()
-                await asyncio.sleep(0.05)
-                assert not pool._open
-                assert not pool._idle
+                ends = await asyncio.gather(*asking, return_exceptions=True)
+                assert {type(end) for end in ends} == {asyncio.CancelledError}
+                assert transport._session is not None
+                connector = transport._session.connector
+                assert connector is not None
+                assert not connector._conns
+                assert not connector._acquired
 
         asyncio.run(run())
     assert [len(heads) for heads in arrived] == [1, 1, 1]
 
 
-def test_a_connection_that_waited_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_KEPT_S", 0.0)
-    with serving([OK], [OK]) as (url, arrived):
-        assert asked(url, 2) == [(200, BODY)] * 2
-    assert [len(heads) for heads in arrived] == [1, 1]
-
-
-def test_the_request_is_written_as_aiohttp_writes_it() -> None:
-    heads = []
-    for own in (True, False):
-        with serving([OK]) as (url, arrived):
-            asked(f"{url}?api-version=2026-01-01", own=own)
-        port = url.split(":")[2].split("/")[0].encode()
-        heads.append(sorted(arrived[0][0].replace(port, b"PORT").split(b"\r\n")))
-    assert heads[0] == heads[1]
+def test_the_request_holds_the_key_and_what_every_request_holds() -> None:
+    with serving([OK]) as (url, arrived):
+        asked(f"{url}?api-version=2026-01-01")
+    port = url.split(":")[2].split("/")[0]
+    assert sorted(arrived[0][0].decode().split("\r\n")) == [
+        "Accept-Encoding: gzip",
+        "Accept: application/json",
+        "Authorization: Bearer planted-key",
+        "Content-Length: 2",
+        "Content-Type: application/json",
+        f"Host: 127.0.0.1:{port}",
+        "POST /v1/chat/completions?api-version=2026-01-01 HTTP/1.1",
+        "User-Agent: jrh-mlflow",
+    ]
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "kind"),
     [
-        "http://user@host/v1",
-        "http://host/v1/a b",
-        "http://host/v1/../x",
-        "http://host/v1#x",
-        "http://host/%7Ex",
-        "http://höst/v1",
-        "http://host:70000/v1",
-        "http://host:0/v1",
-        "http://[::zz]/v1",
-        "http://host/v1\r\nX-Other: 1",
-        "http://host/v1\n",
+        ("http://host:70000/v1", "bad_request"),
+        ("http://127.0.0.1:0/v1", "unreachable"),
     ],
 )
-def test_an_address_that_must_be_escaped_or_is_none_is_left_to_aiohttp(url: str) -> None:
-    assert is_plain("http://host:8000/v1/chat/completions?a=b", "key")
-    assert is_plain("http://[::1]:8000/v1/chat/completions", "key")
-    assert not is_plain(url, "key")
+def test_an_address_that_is_none_is_named(url: str, kind: str) -> None:
+    assert asked(url) == [kind]
 
 
-@pytest.mark.parametrize("key", ["clé", "a\r\nX-Other: 1", "a\x00"])
-def test_a_key_that_is_no_plain_text_is_left_to_aiohttp(key: str) -> None:
-    assert not is_plain("http://host/v1", key)
+@pytest.mark.parametrize("key", ["a\r\nX-Other: 1", "a\x00"])
+def test_a_key_that_no_header_can_hold_is_refused_before_anything_is_sent(key: str) -> None:
+    with serving([OK]) as (url, arrived):
+
+        async def run() -> tuple[int, bytes] | str:
+            async with DirectTransport() as transport:
+                return await _asked(transport, url, key=key)
+
+        assert asyncio.run(run()) == "bad_request"
+    assert not [head for heads in arrived for head in heads if head]
 
 
 # TLS
@@ -354,23 +332,22 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("quick", [True, False], ids=["uvloop", "asyncio"])
-def test_a_certificate_is_checked_before_anything_is_sent(certificate: Path, quick: bool) -> None:
+def test_a_certificate_is_checked_before_anything_is_sent(
+    certificate: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    trusting = ssl.create_default_context(cafile=str(certificate))
+    trusting, usual = ssl.create_default_context(cafile=str(certificate)), ssl.create_default_context()
     with serving([OK], [OK], [OK], tls=context) as (url, arrived):
 
         async def run() -> list[object]:
             ended: list[object] = []
-            for host, tls in (("localhost", trusting), ("127.0.0.1", trusting), ("localhost", None)):
-                pool = Pool(url.replace("127.0.0.1", host), "key", tls or ssl.create_default_context())
-                for _ in range(2):
-                    try:
-                        ended.append((await pool.post(b"{}", 5.0, 4.0)).body)
-                    except TransportError as error:
-                        ended.append(error.kind)
-                await pool.close()
+            for host, tls in (("localhost", trusting), ("127.0.0.1", trusting), ("localhost", usual)):
+                monkeypatch.setattr(direct, "_certificates", lambda tls=tls: tls)
+                async with DirectTransport() as transport:
+                    for _ in range(2):
+                        ended.append(await _asked(transport, url.replace("127.0.0.1", host)))
             return ended
 
-        assert run_coroutine(run(), quick=quick) == [BODY, BODY, *["unreachable"] * 4]
+        assert run_coroutine(run(), quick=quick) == [(200, BODY), (200, BODY), *["unreachable"] * 4]
     assert [len(heads) for heads in arrived if heads] == [2]
