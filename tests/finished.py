@@ -30,7 +30,6 @@ KINDS = (*PAIRS, *GRADERS, "shift", "comparison", "jury", "gate", "agreement", "
 _PLACES = {
     "experiments": "artifact_location",
     "runs": "artifact_uri",
-    "logged_models": "artifact_location",
     "trace_tags": "value",
 }
 """Where MLflow's tables keep the folder of artifacts."""

@@ -45,7 +45,6 @@ from jrh_mlflow.tracking.judges.sent_messages import SentMessages
 from jrh_mlflow.tracking.runs import keys, outbox
 from jrh_mlflow.tracking.runs.outbox import Kept
 from jrh_mlflow.tracking.runs.store import (
-    JudgeEntry,
     LoggedAhead,
     RunContent,
     Store,
@@ -422,7 +421,8 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         },
         suite=suite,
         traces=partial(log_traces, traced=traced_calls(measured)),
-        entry=_entry(measured, sheet, points, answered),
+        # Judges of a search are many, on half a suite, and the best of them reads too well.
+        saves_suite_view=measured.tags.get(keys.TAG_STAGE) not in ("search", "refine"),
     )
 
 
@@ -438,32 +438,6 @@ def traced_calls(measured: Measured) -> TracedCalls:
         seconds=measured.seconds,
         traces=measured.traces,
         messages=SentMessages(judge.definition).of,
-    )
-
-
-def _entry(
-    measured: Measured, sheet: Sheet, points: Sequence[keys.Point], answered: Sequence[Answerer]
-) -> JudgeEntry | None:
-    """Return the judge's line on the Models page; of a sweep only judges that were measured on tasks set aside."""
-    # Those of the search are many, on half a suite, and the best of them reads too well.
-    if measured.tags.get(keys.TAG_STAGE) in ("search", "refine"):
-        return None
-    judge, readings = measured.judge, _reading_tags(sheet)
-    own = (
-        *(keys.TAG_VERDICT, keys.TAG_PROFILE, keys.TAG_RECORDED),
-        *(keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD),
-    )
-    tags = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
-    return JudgeEntry(
-        label=judge.label,
-        fingerprint=judge.fingerprint,
-        params=keys.grouped_params({"judge": judge.settings}),
-        tags={**tags, **readings, keys.TAG_SIMULATED: str(judge.simulated).lower()},
-        readings=readings,
-        suite_name=measured.suite.name,
-        suite_sha256=measured.suite.sha256,
-        points=keys.entry_points(points, sheet),
-        whole=measured.truncated is None,
     )
 
 

@@ -71,11 +71,7 @@ CHANGED = "changed"
 RUN_TAGS = (TAG_GENERATED_BY, TAG_GATE_RUN, TAG_WATCH_RUN, TAG_WATCHED)
 """Tags whose value is the id of another run."""
 TAG_FINGERPRINT = "jrh.judge_fingerprint"
-"""Of a run and of a judge's logged model: what makes the judge this one; not set where nothing does."""
-TAG_DATASHEET_RUN = "jrh.datasheet_run_id"
-"""Of a judge's logged model: the run that measured it last."""
-MODEL_TYPE = "judge"
-"""Of logged models that are judges."""
+"""Of a run: what makes the judge this one; not set where nothing does."""
 TAG_JUDGE = "jrh.judge"
 """Of a run: the name of its judge, by which a changed one is found again."""
 TAG_SETUP = "jrh.setup"
@@ -122,7 +118,7 @@ TAG_PROMPT_RUNS = "mlflow.prompt.run_ids"
 TAG_PROMPT_EXPERIMENTS = "_mlflow_experiment_ids"
 """Of a registered prompt: the pages of these experiments list it; a comma before and after each."""
 
-FEEDBACK_RUN = TAG_DATASHEET_RUN
+FEEDBACK_RUN = "jrh.datasheet_run_id"
 """Of feedback that an exported judge gave: the run that measured it. `FEEDBACK_…` are keys of its metadata."""
 FEEDBACK_LINK = "jrh.datasheet_link"
 """Where MLflow's pages show that run."""
@@ -350,20 +346,6 @@ def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityRepor
 
 def _headline_keys(axis: str, reading: Estimate) -> tuple[str, ...]:
     return metric_keys.value_key(axis, reading), *_end_keys(axis)
-
-
-def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
-    """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
-
-    How long a run took, how often it tried and how old its answers are is of the run, the page shows no curves and
-    no intervals, and the bound of a censored threshold would be drawn as if it had been read. The description of
-    the entry has it in words.
-    """
-    left_out = {metric_keys.SECONDS, metric_keys.CALLS_CACHED, metric_keys.OLDEST_ANSWER, *_ATTEMPTS, *_MEAN_ENDS}
-    for axis, reading in sheet.headline.items():
-        left_out |= {*_headline_keys(axis, reading)} if reading.censored else {*_end_keys(axis)}
-    headline = headline_points(points, sheet)
-    return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
 
 
 def dataset_digest(sha256: str) -> str:

@@ -1,11 +1,6 @@
 """A tracking store, the runs of every kind that are written to it, and MLflow's errors in one line.
 
 Everything goes through `MlflowClient`, so that no global state of MLflow is touched.
-
-On MLflow's Models page a judge is one logged model in an experiment, with its newest readings on each suite
-(`JudgeEntry`). The table of that page shows of each metric the first value that a logged model got on a dataset of that
-name, and nothing takes a value away again. So a judge that reads otherwise than before gets a new entry in the place of
-its earlier one, and a suite that was changed under its name gets a name of its own there.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import textwrap
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -36,7 +31,6 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.writer import sole_opener
 from jrh_mlflow.engine.record_log import write_calls
 from jrh_mlflow.errors import SCHEMA_VERSION, SuiteError, TrackingError
-from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.trust import check_artifacts, check_store
 from jrh_mlflow.outputs import write_csv
 from jrh_mlflow.schema import metric_keys
@@ -45,7 +39,7 @@ from jrh_mlflow.show.cards import ShownResult
 from jrh_mlflow.show.figures.svg import figure_files
 from jrh_mlflow.show.html import FOLDER, Addresses
 from jrh_mlflow.show.page import Drawing, Page
-from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal, plain, shortened
+from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, plain, shortened
 from jrh_mlflow.show.readings import reading_columns
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
@@ -65,7 +59,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame | Suite
-    from mlflow.entities import LoggedModel, Metric, Run
+    from mlflow.entities import Run
 
 T = TypeVar("T")
 Result = TypeVar("Result", bound=ShownResult)
@@ -304,24 +298,6 @@ def _only_warnings() -> Iterator[None]:
             handler.removeFilter(is_warning)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelEntry:
-    """A logged model that numbers of a run are those of: its line on MLflow's Models page."""
-
-    model_id: str
-    dataset_name: str
-    dataset_digest: str
-    keys: frozenset[str]
-    """Of the metrics that it is given."""
-    replaced: tuple[str, ...] = ()
-    """Logged models whose place it takes."""
-
-    def of(self, key: str) -> dict[str, str]:
-        """Return what a metric of the run says of the model."""
-        dataset = {"dataset_name": self.dataset_name, "dataset_digest": self.dataset_digest}
-        return {"model_id": self.model_id, **dataset} if key in self.keys else {}
-
-
 class Store:
     """One tracking store and the experiment that runs go to."""
 
@@ -443,15 +419,12 @@ class Store:
         points: Sequence[keys.Point] = (),
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
-        entry: ModelEntry | None = None,
-        at_ms: int | None = None,
     ) -> None:
-        """Log metrics, params and tags of a run at once; with `entry` metrics as those of a logged model, too."""
+        """Log metrics, params and tags of a run at once."""
         from mlflow.entities import Metric, Param, RunTag
 
-        now = at_ms or int(time.time() * 1000)
-        model = entry.of if entry else lambda key: {}
-        metrics = [Metric(point.key, point.value, now, point.step, **model(point.key)) for point in points]
+        now = int(time.time() * 1000)
+        metrics = [Metric(point.key, point.value, now, point.step) for point in points]
         settings = [Param(key, value) for key, value in (params or {}).items()]
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
         tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
@@ -472,21 +445,6 @@ class Store:
         )
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
         tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
-
-    def log_model_input(self, run_id: str, model_id: str) -> None:
-        """Log a judge as what the run measured: MLflow takes a run with a model *output* for training.
-
-        Such runs are missing from *Evaluation runs*.
-        """
-        from mlflow.entities import LoggedModelInput
-
-        self.client.log_inputs(run_id, models=[LoggedModelInput(model_id)])
-
-    def link_model(self, run_id: str, entry: ModelEntry) -> None:
-        """Let the page of a run lead to its logged model, which takes the place of earlier ones."""
-        self.log_model_input(run_id, entry.model_id)
-        for model_id in entry.replaced:
-            self.client.delete_logged_model(model_id)
 
     def beside(self, ending: str) -> Store:
         """Return the store with the experiment whose name has this ending; made when it is first used."""
@@ -554,8 +512,8 @@ class RunContent:
     """Also keep it under `suite/`; not where runs below this one do."""
     traces: Callable[[Store, str], object] | None = None
     """Writes traces of a run, given the store and the run's id."""
-    entry: Callable[[Store, str], ModelEntry | None] | None = None
-    """Finds or makes the line of a judge on the Models page, given the store and the run's id."""
+    saves_suite_view: bool = False
+    """Whether the experiment gets a saved view of the judges on the suite."""
 
     def __post_init__(self) -> None:
         if self.described_in not in self.artifacts:
@@ -786,9 +744,11 @@ def publish(
             if content.suite is not None:
                 if not has_suite:
                     store.log_dataset(run_id, content.suite)
-                if content.entry is not None:
+                if content.saves_suite_view:
                     store.save_view(content.suite.name)
-            _log_numbers(store, run_id, content, note)
+            params = keys.grouped_params(content.params)
+            tags = {**content.tags, keys.TAG_NOTE: note}
+            store.log_batch(run_id, points=content.points, params=params, tags=tags)
             logged = keys.last_values(content.points)
         store.client.set_terminated(run_id, "FINISHED")
         if content.traces is not None:
@@ -799,37 +759,6 @@ def publish(
 def _note(run_id: str, content: RunContent) -> str:
     has_calls = keys.CALLS_FILE in content.artifacts
     return run_description(content.description, run_id, has_calls=has_calls, artifact=content.described_in)
-
-
-def _log_numbers(store: Store, run_id: str, content: RunContent, note: str) -> None:
-    """Log metrics, params and tags, also as those of a logged model; where it takes none, the run has them all."""
-    params, tags = keys.grouped_params(content.params), {**content.tags, keys.TAG_NOTE: note}
-    # With a time of their own: points that are logged twice are the same points.
-    log = partial(
-        store.log_batch, run_id, points=content.points, params=params, tags=tags, at_ms=int(time.time() * 1000)
-    )
-    entry, is_logged = content.entry(store, run_id) if content.entry else None, False
-    if entry is not None:
-        with models_page_errors(store):
-            log(entry=entry)
-            is_logged = True
-            store.link_model(run_id, entry)
-    if not is_logged:
-        log()
-
-
-@contextmanager
-def models_page_errors(store: Store) -> Iterator[None]:
-    """Say once why a judge is not on the Models page: the run is worth more than its line on a page.
-
-    A server that is gone is left to whoever keeps the run.
-    """
-    try:
-        yield
-    except Exception as error:
-        if _lost_connection(error) is not None:
-            raise
-        say_once(f"MLflow's Models page did not take the judge: {reason(error, store.uri)}. The run is logged.")
 
 
 @cache
@@ -984,146 +913,3 @@ def _links(run_id: str, *, has_calls: bool) -> str:
 
 def _first_link(run_id: str) -> str:
     return f"[Page of this run]({Addresses(FOLDER).run(run_id)})"
-
-
-# The Models page
-
-_LONGEST_NAME, _LONGEST_PARAM = 250, 500
-_REFUSED = re.compile(r"[^\w ()+,@=~-]+")
-"""Of these MLflow refuses some in names of models, and its filters others."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeEntry:
-    """What the Models page is told of a judge that was measured on a suite."""
-
-    label: str
-    """The judge's name as people see it."""
-    fingerprint: str | None
-    """What the judge is found again by; its name where there is none."""
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    readings: Mapping[str, str]
-    """Headline axes with their intervals, as text."""
-    suite_name: str
-    suite_sha256: str
-    points: Sequence[keys.Point]
-    whole: bool
-    """False where calls are missing."""
-
-    def __call__(self, store: Store, run_id: str) -> ModelEntry | None:
-        """Find or make the entry of the judge; where the store has no such page, that is said once."""
-        with models_page_errors(store):
-            return self._entered(store, run_id)
-        return None
-
-    @property
-    def name(self) -> str:
-        """The label without what names of models must not hold; with the criterion, where it is not the usual one."""
-        usual = Judge.tie_criterion.name
-        criterion = self.params.get(keys.PARAM_CRITERION, usual)
-        is_told = criterion == usual or criterion in self.label.split()
-        label = self.label if is_told else f"{self.label}, {criterion}"
-        return _REFUSED.sub("-", label)[:_LONGEST_NAME].strip() or "judge"
-
-    def _entered(self, store: Store, run_id: str) -> ModelEntry | None:
-        models, dataset = self._found(store), self._dataset(store)
-        numbers = keys.last_values(self.points)
-        standing = [_shown(model.metrics or (), dataset) for model in models]
-        # Part of a suite does not take the place of all of it.
-        if not self.whole and any(standing):
-            return None
-        tags = {**self.tags, keys.TAG_DATASHEET_RUN: run_id, keys.TAG_NOTE: self._note(store, run_id)}
-        is_kept = len(models) == 1 and standing[0].items() <= numbers.items()
-        if is_kept:
-            model_id = str(models[0].model_id)
-            store.client.set_logged_model_tags(model_id, tags)
-        else:
-            model_id = self._made(store, run_id, models, tags)
-            _take_over(store, model_id, models, but=dataset)
-        return ModelEntry(
-            model_id=model_id,
-            dataset_name=dataset,
-            dataset_digest=keys.dataset_digest(self.suite_sha256),
-            keys=frozenset(numbers),
-            replaced=() if is_kept else tuple(model.model_id for model in models),
-        )
-
-    def _found(self, store: Store) -> list[LoggedModel]:
-        """Return the entries of the judge, newest first: more than one where two processes made one at once."""
-        where = f"attributes.name = '{self.name}'"
-        if self.fingerprint is not None:
-            where = f"tags.`{keys.TAG_FINGERPRINT}` = '{self.fingerprint}'"
-        same = (self.fingerprint, self.tags.get(keys.TAG_SIMULATED), self.tags.get(keys.TAG_RECORDED))
-        told_by = (keys.TAG_FINGERPRINT, keys.TAG_SIMULATED, keys.TAG_RECORDED)
-        chosen, newest = f"attributes.model_type = '{keys.MODEL_TYPE}' AND {where}", [_NEWEST_MODEL]
-        models: Iterator[LoggedModel] = paged(
-            lambda token: store.client.search_logged_models(
-                [store.experiment_id], chosen, order_by=newest, page_token=token
-            )
-        )
-        return [model for model in models if tuple((model.tags or {}).get(tag) for tag in told_by) == same]
-
-    def _dataset(self, store: Store) -> str:
-        """Name the suite as a dataset; one that was changed under its name must not share a column with the other."""
-        of_name = store.client.search_logged_models(
-            [store.experiment_id], datasets=[{"dataset_name": self.suite_name}], max_results=1
-        )
-        digest = keys.dataset_digest(self.suite_sha256)
-        metrics = [metric for model in of_name for metric in model.metrics or ()]
-        others = {metric.dataset_digest for metric in metrics if metric.dataset_name == self.suite_name} - {digest}
-        return f"{self.suite_name} {digest[:8]}" if others else self.suite_name
-
-    def _made(self, store: Store, run_id: str, models: Sequence[LoggedModel], tags: Mapping[str, str]) -> str:
-        # The newest last, so that its tags win; what users tagged an earlier entry with stays.
-        kept = {key: value for model in reversed(models) for key, value in (model.tags or {}).items()}
-        made = store.client.create_logged_model(
-            store.experiment_id,
-            name=self.name,
-            source_run_id=run_id,
-            tags={**kept, **tags},
-            params={key: value[:_LONGEST_PARAM] for key, value in self.params.items()},
-            model_type=keys.MODEL_TYPE,
-        )
-        store.client.finalize_logged_model(made.model_id, "READY")
-        return str(made.model_id)
-
-    def _note(self, store: Store, run_id: str) -> str:
-        """Say on the page of the judge what it reads, with intervals, and where its datasheet is."""
-        link = Addresses(FOLDER).mlflow(store.experiment_id, run_id)
-        readings = [f"- {code(axis)}: {text}" for axis, text in self.readings.items()]
-        verdict = literal(self.tags.get(keys.TAG_VERDICT, ""))
-        return "\n".join(
-            [f"{verdict} [Datasheet of run {run_id}]({link}), suite {code(self.suite_name)}.", "", *readings]
-        )
-
-
-_NEWEST_MODEL = {"field_name": "creation_time", "ascending": False}
-
-
-def _shown(metrics: Iterable[Metric], dataset: str) -> dict[str, float]:
-    """Return what the page shows of a model on a dataset."""
-    latest_first = sorted(metrics, key=lambda metric: metric.timestamp)[::-1]
-    # Of several values of a key the last one that is put in stays: the earliest, which is the one that is shown.
-    return {metric.key: metric.value for metric in latest_first if metric.dataset_name == dataset}
-
-
-def _take_over(store: Store, model_id: str, models: Sequence[LoggedModel], *, but: str) -> None:
-    """Give a new entry what the ones before read on other suites; of each, as it was logged by its own run."""
-    from mlflow.entities import Metric
-    from mlflow.exceptions import MlflowException
-
-    newest = {
-        (metric.dataset_name, metric.key): metric
-        for metric in sorted((own for model in models for own in model.metrics or ()), key=lambda own: own.timestamp)
-        if metric.dataset_name != but
-    }
-    by_run: dict[str, list[Metric]] = {}
-    for (dataset, key), metric in newest.items():
-        about = {"model_id": model_id, "dataset_name": dataset, "dataset_digest": metric.dataset_digest}
-        by_run.setdefault(metric.run_id, []).append(Metric(key, metric.value, metric.timestamp, metric.step, **about))
-    for run_id, metrics in by_run.items():
-        # A run that was deleted takes nothing more: what it read goes with it.
-        with suppress(MlflowException):
-            store.client.log_batch(run_id, metrics=metrics)
-            store.log_model_input(run_id, model_id)

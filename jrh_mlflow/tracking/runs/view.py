@@ -280,12 +280,11 @@ _WHAT = (
 def _description(experiment_id: str) -> str:
     """Say what the columns mean; the page shows the first line until it is unfolded."""
     page = _page(experiment_id)
-    models = Addresses(FOLDER).experiment(experiment_id, "models", mode="machine_learning", viewMode="CHART")
     in_genai = Addresses(FOLDER).experiment(experiment_id, "evaluation-runs", mode="genai")
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
         f"{_WHAT} [Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
-        f"[each with its newest readings]({models}), [in GenAI mode]({in_genai}). "
+        f"[in GenAI mode]({in_genai}). "
         f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",
         *meanings,

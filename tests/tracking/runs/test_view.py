@@ -126,6 +126,19 @@ def test_an_evaluation_tells_where_judges_stand_side_by_side(store: Store) -> No
     assert f"{done.view.command}   then {done.view.table}" == done.view_link
 
 
+def test_a_judge_of_a_search_is_in_no_view_of_its_suite_and_no_judge_is_a_logged_model(store: Store) -> None:
+    """MLflow's *Evaluation runs* leave out runs with a logged model."""
+    suite = Suite(name="two", items=jrh.load_suite("datasheet-short").items[:2])
+    where = {"tracking_uri": store.uri, "experiment": store._experiment, "traces": "none"}
+    shown = f"mlflow.sharedViewState.{view.suite_view('two')}"
+    for stage, is_shown in (("search", False), ("holdout", True)):
+        done = jrh.evaluate(jrh.scripted.AlwaysTie(), suite, tags={keys.TAG_STAGE: stage}, **where)
+        assert (shown in store.client.get_experiment(store.experiment_id).tags) == is_shown
+        run = store.client.get_run(done.run_id)
+        assert run.inputs.model_inputs == run.outputs.model_outputs == []
+    assert list(store.client.search_logged_models([store.experiment_id])) == []
+
+
 def test_a_server_s_links_are_whole_and_hold_no_password() -> None:
     links = view_links("https://me:hunter2@mlflow.example/base/", "12")
     page = "https://mlflow.example/base/#/experiments/12/runs?workflowType=machine_learning&viewStateShareKey=jrh"

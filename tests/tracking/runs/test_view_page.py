@@ -74,14 +74,10 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
 
 
-def test_a_judge_is_listed_under_evaluation_runs_and_on_the_models_page(
-    evaluated: jrh.Evaluation, url: str, page: Page
-) -> None:
+def test_a_judge_is_listed_under_evaluation_runs(evaluated: jrh.Evaluation, url: str, page: Page) -> None:
     experiment_id = evaluated.view.table.partition("/experiments/")[2].partition("/")[0]
-    modes = {"evaluation-runs": "genai", "models": "machine_learning"}
-    for tab, mode in modes.items():
-        page.goto(f"{url}/#/experiments/{experiment_id}/{tab}?workflowType={mode}")
-        page.locator("main").get_by_text("Llama8B (simulated)").first.wait_for(timeout=PATIENCE_MS)
+    page.goto(f"{url}/#/experiments/{experiment_id}/evaluation-runs?workflowType=genai")
+    page.locator("main").get_by_text("Llama8B (simulated)").first.wait_for(timeout=PATIENCE_MS)
 
 
 def test_the_description_of_a_run_leads_to_its_traces_and_to_no_others(
