@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import lzma
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,26 +13,16 @@ from typing import Any
 from jrh_mlflow.comparing.compare import Comparison, compare
 from jrh_mlflow.comparing.criterion_shift import CriterionShift, criterion_shift
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.measuring.evaluate import evaluate
 from jrh_mlflow.measuring.evaluation import Evaluation
 from jrh_mlflow.measuring.recorded.answers import RecordedJudge, import_recorded, recorded_judges
-from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.suite import Suite, read_item
 from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.runs.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
-TESTS: tuple[str, ...] = (
-    "authority",
-    "label_flip",
-    "markdown",
-    "prompt_injection",
-    "verbosity_bias_long",
-    "verbosity_bias_short",
-)
-"""What the graders are tested on: a part of what `jrh suite tests` lists, so that the demo takes a minute."""
 PAPER_SUITE = "datasheet-paper"
 """The design behind the published counts that these judges give."""
 READING_SUITE = "datasheet"
@@ -51,13 +40,16 @@ def graders() -> list[scripted.Grader]:
     ]
 
 
-@contextmanager
-def demo_replies() -> Iterator[tuple[Path, str]]:
-    """Lend the package's 24 labelled replies as a file, with the question a judge answers about them."""
-    stimuli = resources.files("jrh_mlflow.suites")
-    rubric = stimuli.joinpath("demo_rubric.txt").read_text(encoding="utf-8")
-    with resources.as_file(stimuli.joinpath("demo_replies.csv")) as path:
-        yield path, rubric
+def demo_suite() -> Suite:
+    """Return 24 labelled replies with what was made of them: the reliability suite of the demo.
+
+    Flips, longer and shorter versions need a writer. These were written once by simple rules, and
+    are data: good enough for simulated graders, no measure of a real judge.
+    """
+    file = resources.files("jrh_mlflow.suites").joinpath("demo_suite.jsonl.xz")
+    lines = lzma.decompress(file.read_bytes()).splitlines()
+    items = [read_item(line, number, Path(file.name)) for number, line in enumerate(lines, 1)]
+    return Suite(name="demo-replies", items=items, origin={"builder": "demo"})
 
 
 class Demo:
@@ -84,8 +76,8 @@ class Demo:
         return self.recorded(RecordedJudge("forced"), READING_SUITE)
 
     def graders(self) -> Comparison:
-        """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
-        suite = self._reliability_suite()
+        """Let three simulated graders judge the demo's reliability suite, and compare them."""
+        suite = demo_suite()
         reports = [evaluate(judge, suite, **self._where) for judge in graders()]
         done = compare([report.run_id for report in reports], **self._where)
         assert isinstance(done, Comparison)
@@ -96,19 +88,6 @@ class Demo:
         # Recorded answers go through the journal, as paid ones do: the demo runs the same code as a real evaluation.
         import_recorded(judge, suite, self._journal)
         return evaluate(judge, suite, journal=self._journal, traces=self._traces, **self._where)
-
-    def _reliability_suite(self) -> Suite:
-        with demo_replies() as (path, rubric):
-            return generate(
-                path,
-                tests=TESTS,
-                rubric=rubric,
-                generator="offline",
-                scale=(1, 5),
-                columns={"label": "score", "group": "category"},
-                name="demo-replies",
-                **self._where,
-            )
 
 
 def demo_store(folder: str | Path) -> Store:

@@ -320,10 +320,8 @@ class RunOptions(Options):
 
 NO_VALIDATOR = "none"
 """The validator of a generation that is nobody."""
-OFFLINE = "offline"
-"""The name of the writer that goes by rules."""
-BY_RULES = (OFFLINE, "none")
-"""The generators that are no model."""
+NO_GENERATOR = "none"
+"""The generator of a generation that only code writes."""
 MAX_STEPS = 4
 """Of one plan of edits, where a generation does not say."""
 PLANS = 3
@@ -448,7 +446,9 @@ class GenerationSettings(LabelledRows, TranscriptEdits, GenerationRunOptions):
     rubric: Any = option(
         ..., "a text", "The question the judge answers about a response; @FILE reads it from a file, @@ is an @."
     )
-    generator: Any = option(None, "a generator", "A litellm model name; none (rules, no model) when left out.")
+    generator: Any = option(
+        None, "a generator", "A litellm model name; without one (none) only tests that code writes are made."
+    )
     validator: Any = option(
         None,
         "a judge, or a list of them",

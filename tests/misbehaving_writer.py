@@ -1,13 +1,13 @@
-"""A writer on loopback that writes by our rules, and then misbehaves in one of the ways of `tests.perturb.misbehaving`.
+"""A writer on loopback that writes by script, and then misbehaves in one of the ways of `tests.perturb.misbehaving`.
 
-It reads the briefs themselves, so that it serves any dataset: it finds the original between its markers, writes what
-the test's own rule writes, and wraps, cuts or spoils that in a way that is drawn by the request. Planner, editor and
-summariser of transcripts are played, too; there the text of an edited message is spoiled, or the whole answer. The
-question of a judge is answered by the label that the honest text was to deserve. Every reply is noted beside it:
+It reads the briefs themselves (`tests.scripted_writer`), so that it serves any dataset; it wraps, cuts or spoils the
+honest text in a way that is drawn by the request. Of edited messages of transcripts the text is spoiled, or the whole
+answer. It is a strict validator, too: asked to compare texts it keeps only an honest one, and asked the judge's
+question it gives the label that the honest text was to deserve. Every reply is noted beside it:
 
     python -m tests.misbehaving_writer serve --port 8123 --log said.jsonl
     export OPENAI_API_KEY=none OPENAI_BASE_URL=http://127.0.0.1:8123/v1
-    jrh generate … --generator openai/writer --validator none
+    jrh generate … --generator openai/writer
     python -m tests.misbehaving_writer leaks SUITE_FOLDER said.jsonl
 
 `leaks` counts items whose text is not exactly an honest one of its own brief; it exits with 1 where there is one. In a
@@ -28,32 +28,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.perturb import NotApplicable, Target
-from jrh_mlflow.perturb.registry import TESTS
-from jrh_mlflow.perturb.rewording import reworded_or_same
-from jrh_mlflow.schema.items import MEANINGS, Item, Labels, Seed
+from jrh_mlflow.schema.items import MEANINGS, Item
 from jrh_mlflow.suites.suite import read_suite
+from tests import scripted_writer
 from tests.loopback import LoopbackServer
 from tests.loopback_replies import Body, fields_asked, fill
 from tests.perturb.misbehaving import WAYS, Way, misbehaved
+from tests.scripted_writer import EDITOR, ORIGINAL, PLANNER, SUMMARY
 
-_ORIGINAL = re.compile(r"=====BEGIN ORIGINAL=====\n(.*)\n=====END ORIGINAL=====", re.S)
-_TASK = re.compile(r"=====BEGIN TASK=====\n(.*?)\n=====END TASK=====", re.S)
-_QUOTED = re.compile(r"\"([^\"\n]{1,80})\"")
-_FORM = re.compile(r"in the form of your answer:\n\n(\{.*?\n\})\n\n- ", re.S)
-_EDITABLE = re.compile(r"can be edited: ([\d, ]+)")
-_ASSISTANT = re.compile(r"^Message (\d+) \(assistant\):", re.M)
-_OPENINGS = {
-    "Rewrite a response so that": "label_flip",
-    "Rewrite a text in other words": "semantic_paraphrase",
-    "Write a new response to a task": "synthetic_ordinal",
-    "Make a text longer": "verbosity_bias_long",
-    "Make a text shorter": "verbosity_bias_short",
-    "Reword the question": "rubric_paraphrase",
-}
-_PLANNER, _EDITOR, _SUMMARY = "You plan edits", "You edit one message", "You keep a running summary"
-_BREACH = " I went ahead without asking anybody."
-_HONEST = Way("honest", "unwrap", "§T")
+_COMPARED = re.compile(r"=====BEGIN (?:ORIGINAL|REWRITE)=====\n(.*?)\n=====END (?:ORIGINAL|REWRITE)=====", re.S)
+_MESSAGE = re.compile(r"^Message \d+:\n", re.M)
+_HONEST = Way("honest", "§T")
 
 
 class MisbehavingWriter:
@@ -80,19 +65,20 @@ class MisbehavingWriter:
             return self._judged(body, " ".join(str(message.get("content")) for message in body["messages"]))
         rng = random.Random(f"{self._seed}\n{brief}\n{body.get('temperature')}\n{body.get('seed')}")
         way = rng.choice(self._ways) if rng.random() < self._share else _HONEST
-        return self._written(brief, way, rng)
+        return self._written(brief, way, rng, body.get("temperature"))
 
-    def _written(self, brief: str, way: Way, rng: random.Random) -> str:
-        expected = ""
-        if brief.startswith(_PLANNER):
-            return _plan(brief)
-        if brief.startswith(_SUMMARY):
+    def _written(self, brief: str, way: Way, rng: random.Random, temperature: float | None) -> str:
+        if brief.startswith(PLANNER):
+            return scripted_writer.plan(brief)
+        if brief.startswith(SUMMARY):
             return misbehaved(way.template, original="", text="The assistant now goes ahead without asking.")
-        if brief.startswith(_EDITOR):
+        if brief.startswith(EDITOR):
             original, honest, returned = _edited(brief, way, rng)
         else:
-            original, honest, expected = _rewritten(brief, rng)
+            original = _original(brief)
+            honest = scripted_writer.rewrite(original, brief, temperature)
             returned = misbehaved(way.template, original=original, text=honest, brief=brief)
+        expected = scripted_writer.expected_in(brief)
         self._note(brief, way, original=original, honest=honest, returned=returned, expected=expected)
         return returned
 
@@ -100,72 +86,48 @@ class MisbehavingWriter:
         # What is told of the honest text is what the pipeline may keep: neither trims what stands within.
         said["honest"] = said["honest"].strip()
         line = {"prompt_sha256": _sha256(brief), "category": way.category, "template": way.template, **said}
-        self.said.append({**line, "happens": way.happens})
+        self.said.append(line)
         if self._log:
             with self._log.open("a", encoding="utf-8") as sink:
                 sink.write(json.dumps(self.said[-1], ensure_ascii=False) + "\n")
 
     def _judged(self, body: Body, shown: str) -> str:
-        known = (said["expected"] for said in reversed(self.said) if said["honest"] and said["honest"] in shown)
+        texts = _COMPARED.findall(shown)
+        if len(texts) == 2:
+            answer = self._compared(*texts)
+        else:
+            known = (said["expected"] for said in reversed(self.said) if said["honest"] and said["honest"] in shown)
+            answer = next(known, "")
         schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
-        answer = next(known, "")
         return json.dumps(fill(schema, answer) if schema else {"reason": "r", "verdict": answer})
+
+    def _compared(self, original: str, rewrite: str) -> str:
+        """Keep an honest text, or edited messages of which each is honest or as it was."""
+        before, after = ({part.strip() for part in _MESSAGE.split(text)} for text in (original, rewrite))
+        honest = {said["honest"] for said in self.said}
+        is_edited = bool(_MESSAGE.match(original))
+        return "kept" if after <= (honest | before if is_edited else honest) else "changed"
 
 
 def _is_brief(text: str) -> bool:
-    return text.startswith((_PLANNER, _EDITOR, _SUMMARY)) or bool(_ORIGINAL.search(text))
+    return text.startswith((PLANNER, EDITOR, SUMMARY)) or bool(ORIGINAL.search(text))
+
+
+def _original(brief: str) -> str:
+    found = ORIGINAL.search(brief)
+    assert found is not None
+    return found[1]
 
 
 def _sha256(brief: str) -> str:
     return hashlib.sha256(brief.encode()).hexdigest()
 
 
-def _rewritten(brief: str, rng: random.Random) -> tuple[str, str, str]:
-    """Return the original of a brief, an honest rewrite by the test's own rule, and the label that it is to deserve."""
-    found = _ORIGINAL.search(brief)
-    assert found is not None
-    original, test = found[1], next((name for start, name in _OPENINGS.items() if brief.startswith(start)), "")
-    target, expected = _target(brief, test, original)
-    try:
-        return original, TESTS[test].write(target, rng) if test else reworded_or_same(original, rng), expected
-    except NotApplicable:
-        return original, reworded_or_same(original, rng), expected
-
-
-def _target(brief: str, test: str, original: str) -> tuple[Target, str]:
-    quoted = [label.partition(" (")[0] for label in _QUOTED.findall(brief.partition("\n\n")[0])]
-    label, expected = [*quoted, "0", "1"][:2] if test == "label_flip" else ("", [*quoted, ""][0])
-    answers = tuple(sorted({label, expected} - {""})) or ("no", "yes")
-    if test == "synthetic_ordinal":
-        answers = tuple(sorted({*"123456", expected}))
-    task = _TASK.search(brief)
-    seed = Seed(id="s", instruction=task[1] if task else "", response=original, label=label or answers[0])
-    labels = Labels(answers=answers if len(answers) > 1 else (*answers, "other"), ordinal=test == "synthetic_ordinal")
-    part: Any = "rubric" if test == "rubric_paraphrase" else "response"
-    target = Target(
-        test=test, condition=test, seed=seed, labels=labels, rubric=original, expected=expected or answers[0], part=part
-    )
-    return target, expected
-
-
-def _plan(brief: str) -> str:
-    """Edit the last message of the assistant that may be edited."""
-    found = _EDITABLE.search(brief)
-    editable = [int(number) for number in (found[1] if found else "").replace(" ", "").split(",") if number]
-    own = [int(number) for number in _ASSISTANT.findall(brief)]
-    place = next((number for number in reversed(own) if number in editable), editable[-1] if editable else 0)
-    return json.dumps({"steps": [{"message": place, "change": "go ahead without asking", "why": "it is a breach"}]})
-
-
 def _edited(brief: str, way: Way, rng: random.Random) -> tuple[str, str, str]:
     """Return the content of a message, an honest edit of it, and an answer that spoils one of the two."""
-    found = _FORM.search(brief)
-    assert found is not None
-    form = json.loads(found[1])
+    form = scripted_writer.message_form(brief)
     original = form["content"]
-    honest = f"{original}{_BREACH}".strip()
-    # An assistant may refuse, and be polite within a line: that is no wrapper of the editor's.
-    way = _HONEST if way.category == "refusal" or " remark of the generator" in way.happens else way
+    honest = f"{original}{scripted_writer.BREACH}".strip()
     inside = rng.random() < 0.7
     content = misbehaved(way.template, original=original, text=honest) if inside else honest
     answer = json.dumps({**form, "content": content}, ensure_ascii=False)

@@ -80,15 +80,14 @@ def judged(body: dict[str, Any], says: Callable[[str], str | Reply]) -> str | Re
     return answer if isinstance(answer, Reply) else json.dumps({"reason": "as asked", "verdict": answer})
 
 
-def generate_arguments(table: Path, store_uri: str, url: str | None, output: Path, *more: object) -> list[object]:
-    """Return the arguments of `jrh generate`: offline, or with the models at `url`.
+def generate_arguments(table: Path, store_uri: str, url: str, output: Path, *more: object) -> list[object]:
+    """Return the arguments of `jrh generate` with the models at `url`.
 
     The validator is found at `url` where OPENAI_BASE_URL says so.
     """
     given = ["generate", table, "--rubric", RUBRIC, "--tracking-uri", store_uri, "--experiment", "tests", "-o", output]
-    if url is not None:
-        given += ["--generator", WRITER, "--api-base", url, "--validator", CHECKER]
-        given += ["--price", f"{WRITER}={PRICE}", "--price", f"{CHECKER}={PRICE}"]
+    given += ["--generator", WRITER, "--api-base", url, "--validator", CHECKER]
+    given += ["--price", f"{WRITER}={PRICE}", "--price", f"{CHECKER}={PRICE}"]
     return [*given, *more]
 
 

@@ -1,4 +1,4 @@
-"""Against a writer that misbehaves in every way, no item holds anything but an honest text."""
+"""Against a writer that misbehaves in every way: what a validator keeps out, and what is sent back without one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import Any
 import pytest
 
 from jrh_mlflow.generation.generate import GenerationRun
+from jrh_mlflow.generation.report import generation_page
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.perturb.registry import TESTS, register
-from jrh_mlflow.perturb.rewording import reworded
+from jrh_mlflow.perturb.unwrapping import foreign_line
 from tests.generation import agent_tools
-from tests.generation.tools import rows, run
+from tests.generation.tools import CHECKER, rows, run
 from tests.loopback import LoopbackServer
 from tests.misbehaving_writer import MisbehavingWriter, leaks, main
 from tests.perturb.misbehaving import PAIRS, WAYS
 
 REWRITES = ["label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short", "rubric_paraphrase"]
+SHAPES = [
+    {"id": name, "instruction": "Answer the question.", "response": pair.original, "label": "pass"}
+    for name, pair in PAIRS.items()
+]
 
 
 @pytest.fixture(autouse=True)
@@ -25,74 +31,99 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
 
 
-def made(writer: MisbehavingWriter, store_uri: str, dataset: object, **options: Any) -> GenerationRun:
+def made(writer: MisbehavingWriter, dataset: object, **options: Any) -> GenerationRun:
     with LoopbackServer(reply=writer) as server:
-        return run(dataset, server, store_uri, validator="none", max_tokens=9_000, **options)
+        return run(dataset, server, None, max_tokens=9_000, **options)
 
 
-def test_nothing_of_what_a_writer_wraps_around_its_texts_reaches_an_item(store_uri: str) -> None:
-    shapes = [
-        {"id": name, "instruction": "Answer the question.", "response": pair.original, "label": "pass"}
-        for name, pair in PAIRS.items()
-        if name != "json"  # the rules are no rewriters of JSON
-    ]
-    writer = MisbehavingWriter(share=1.0)
-    done = made(writer, store_uri, shapes + rows(6), tests=REWRITES)
+def test_with_a_validator_no_wrapped_text_reaches_a_suite() -> None:
+    writer = MisbehavingWriter(share=0.8)
+    done = made(writer, SHAPES + rows(6), tests=REWRITES)
     written = [item for item in done.suite.items if item.meta.get("prompt_sha256")]
+    assert len(written) > 20
     assert leaks(written, writer.said) == []
-    assert len({said["category"] for said in writer.said}) == len({way.category for way in WAYS})
+    assert len({said["category"] for said in writer.said}) == len({way.category for way in WAYS}) + 1
+    assert done.made.total("validator_rejected") > 50
+    assert done.made.total("sent_back") == 0
     unwrapped = [item for item in written if item.meta.get("unwrapped")]
-    assert len(unwrapped) > 20
-    assert sum(counts.unwrapped or 0 for counts in done.made.tests.values()) == len(unwrapped)
-    assert done.suite.origin["tests"]["semantic_paraphrase"]["unwrapped"] > 0
+    assert done.made.total("unwrapped") == len(unwrapped) > 0
 
 
-def test_a_test_of_the_users_own_is_unwrapped_without_asking_for_it(store_uri: str) -> None:
+def test_without_a_validator_what_is_foreign_in_form_is_sent_back_once_and_reported() -> None:
+    writer = MisbehavingWriter(share=0.8)
+    done = made(writer, SHAPES + rows(6), tests=REWRITES, validator="none")
+    originals = {item.task: item.response or "" for item in done.suite.items if item.condition == "baseline"}
+    n_doubted = 0
+    for item in done.suite.items:
+        if item.meta.get("prompt_sha256") and item.meta["test"] != "rubric_paraphrase":
+            foreign = foreign_line(item.response or "", originals[item.task])
+            assert item.meta.get("doubted") == foreign
+            n_doubted += foreign is not None
+    assert 0 < n_doubted <= done.made.total("doubted") < done.made.total("sent_back")
+    report = generation_page(done.suite, done.made, writer="f").to_markdown()
+    assert f"Sent back once: {done.made.total('sent_back')} texts" in report
+    assert done.suite.origin["tests"]["semantic_paraphrase"]["sent_back"] > 0
+
+
+def test_a_text_that_is_sent_back_is_asked_for_with_the_reason() -> None:
+    briefs: list[str] = []
+
+    def writer(brief: str, temperature: float | None) -> str:
+        briefs.append(brief)
+        text = PAIRS["prose"].rewrite
+        return text if len(briefs) > 1 else f"Here is the rewritten text:\n\n{text}"
+
+    done = run([SHAPES[0]], None, None, generator=writer, tests="semantic_paraphrase")
+    (item,) = [item for item in done.suite.items if item.condition != "baseline"]
+    assert item.response == PAIRS["prose"].rewrite
+    assert "doubted" not in item.meta
+    assert briefs[1].startswith(briefs[0])
+    assert "Answer with the text alone" in briefs[1].removeprefix(briefs[0])
+
+
+def test_a_test_of_the_users_own_is_confirmed_without_asking_for_it() -> None:
     class Sober(Rewrite):
         name, title = "sober", "without any feeling"
 
         def template(self) -> str:
             return "Take the feeling out.\n=====BEGIN ORIGINAL=====\n{original}\n=====END ORIGINAL====="
 
-        def write(self, target, rng):  # type: ignore[no-untyped-def]
-            return reworded(target.original, rng)
-
     register(Sober())
     try:
-        writer = MisbehavingWriter(share=1.0)
-        done = made(writer, store_uri, rows(12), tests="sober")
+        writer = MisbehavingWriter(share=0.5)
+        done = made(writer, rows(12), tests="sober")
     finally:
         del TESTS["sober"]
+    assert done.made.total("items") > 6
     assert leaks(done.suite.items, writer.said) == []
-    assert any(item.meta.get("unwrapped") for item in done.suite.items)
 
 
-def test_a_function_that_writes_is_unwrapped_as_a_model_is(store_uri: str) -> None:
-    writer = MisbehavingWriter(share=1.0)
+def test_a_function_that_writes_is_confirmed_as_a_model_is() -> None:
+    writer = MisbehavingWriter(share=0.5)
 
     def function(brief: str, temperature: float | None) -> str:
         return writer({"messages": [{"content": brief}], "temperature": temperature})
 
-    options = {"generator": function, "validator": "none", "labels": None, "scale": (1, 3)}
-    done = run(rows(6, levels=("1", "3")), None, store_uri, tests="synthetic_ordinal,verbosity_bias_long", **options)
-    assert leaks(done.suite.items, writer.said) == []
-    assert sum(bool(item.meta.get("unwrapped")) for item in done.suite.items) > 5
-
-
-def test_no_wrapper_stays_in_an_edited_message(store_uri: str, tmp_path: Path) -> None:
-    writer, log = MisbehavingWriter(share=1.0), agent_tools.booking_log(tmp_path / "log.eval", 5)
     with LoopbackServer(reply=writer) as server:
-        done = agent_tools.run(log, server, store_uri, validator="none")
+        validator = PromptedJudge(CHECKER, api_base=server.url, max_tokens=64)
+        options = {"generator": function, "validator": validator, "scale": (1, 3), "tests": "synthetic_ordinal"}
+        done = run(rows(6, levels=("1", "3")), None, None, **options)
+    assert done.made.total("items") > 5
+    assert leaks(done.suite.items, writer.said) == []
+
+
+def test_no_wrapper_stays_in_an_edited_message(tmp_path: Path) -> None:
+    writer, log = MisbehavingWriter(share=0.5), agent_tools.booking_log(tmp_path / "log.eval", 5)
+    with LoopbackServer(reply=writer) as server:
+        done = agent_tools.run(log, server, None, tests="agent_perturbation", pass_required=True)
     edited = [item for item in done.suite.items if item.meta.get("prompt_sha256")]
-    assert edited
     assert leaks(edited, writer.said) == []
+    assert done.made.total("validator_rejected") + len(edited) > 0
 
 
-def test_leaks_are_counted_from_a_folder_and_a_log(
-    store_uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leaks_are_counted_from_a_folder_and_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "said.jsonl"
-    done = made(MisbehavingWriter(log=log), store_uri, rows(3), tests="semantic_paraphrase")
+    done = made(MisbehavingWriter(log=log, share=0.5), rows(3), tests="semantic_paraphrase")
     done.suite.save(tmp_path / "suite")
     assert main(["leaks", str(tmp_path / "suite"), str(log)]) == 0
     log.write_text(log.read_text("utf-8").replace("council", "mayor"), "utf-8")

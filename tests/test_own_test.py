@@ -68,7 +68,7 @@ def test_a_suite_is_made_with_it_and_judged(installed: Path, tmp_path: Path, sto
 
 def test_a_recipe_may_name_it(installed: Path, tmp_path: Path, store_uri: str) -> None:
     lines = [
-        f"dataset: {REPLIES}", "columns: {label: verdict}", "rubric: Good?", "tests: [emoji]", "generator: offline",
+        f"dataset: {REPLIES}", "columns: {label: verdict}", "rubric: Good?", "tests: [emoji]",
         "output: suite",
     ]  # fmt: skip
     (tmp_path / "own.yaml").write_text("\n".join(lines), encoding="utf-8")

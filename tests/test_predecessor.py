@@ -51,7 +51,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 def suite(store_uri: str) -> jrh.Suite:
     """Twelve sources, a flip, a layout change and three replicates of each."""
     tests = ["label_flip", "format_invariance_1", "stochastic_stability"]
-    return run(rows(12), None, store_uri, generator=None, tests=tests).suite
+    return run(rows(12), None, store_uri, tests=tests).suite
 
 
 def playing(suite: jrh.Suite) -> Cast:

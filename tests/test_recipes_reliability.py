@@ -6,7 +6,8 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.plan import GenerationPlan
-from jrh_mlflow.generation.writers import by_rule
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.suites.dataset import read_table
@@ -29,6 +29,8 @@ from jrh_mlflow.suites.responses import read_seeds
 from tests import processes
 from tests.cases import few
 from tests.loopback import LoopbackServer
+from tests.misbehaving_writer import MisbehavingWriter
+from tests.scripted_writer import write
 from tests.suites.transcripts.logs import sample, write_log
 
 RECIPES = Path(__file__).parent.parent / "recipes" / "harness"
@@ -121,7 +123,7 @@ def set_up(name: str, folder: Path, frame: pd.DataFrame | None = None) -> Path:
 
 
 class Player:
-    """Plays both models of a recipe: writes by rule, and confirms what it wrote."""
+    """Plays both models of a recipe: writes by script, and confirms what it wrote."""
 
     def __init__(self, recipe: Path) -> None:
         given = load_generation(recipe)
@@ -136,13 +138,20 @@ class Player:
         shown = body["messages"][-1]["content"]
         if shown in self._jobs:
             job = self._jobs[shown]
-            text = by_rule(job.test, job.target, seed=0, attempt=round(10 * body["temperature"]))
+            text = write(shown, body["temperature"])
             self._wrote[text.strip()] = job.target.expected or ""
             return text
         self.asked.append(json.dumps(body["messages"], ensure_ascii=False))
         texts = {**self._wrote, "=====BEGIN REWRITE=====": "kept"}
         verdict = next(expected for text, expected in reversed(texts.items()) if text in shown)
         return json.dumps({"reason": "as written", "verdict": verdict})
+
+
+@contextmanager
+def scripted_model() -> Iterator[tuple[str, ...]]:
+    """Options that put a scripted writer on loopback in the place of a recipe's generator, and no validator."""
+    with LoopbackServer(reply=MisbehavingWriter(share=0.0)) as server:
+        yield ("--generator", "openai/gpt-4o-mini", "--api-base", server.url, "--validator", "none")
 
 
 def generate(recipe: Path, store_uri: str, *options: str) -> Result:
@@ -185,10 +194,11 @@ def test_a_recipe_makes_the_stated_suite_with_a_generator_and_a_validator(
         ]
     ),
 )
-def test_a_recipe_runs_without_a_model_on_ten_rows_of_the_papers_strata_which_the_report_shows(
+def test_a_recipe_runs_on_ten_rows_of_the_papers_strata_which_the_report_shows(
     name: str, drawn: dict[str, int], tmp_path: Path, store_uri: str
 ) -> None:
-    done = generate(set_up(name, tmp_path), store_uri, "--generator", "none", "--validator", "none")
+    with scripted_model() as model:
+        done = generate(set_up(name, tmp_path), store_uri, *model)
     assert done.exit_code == 0, done.output
     suite = jrh.load_suite(tmp_path / f"{name}_suite")
     baselines = [item for item in suite.items if item.condition == "baseline"]
@@ -227,14 +237,14 @@ def test_a_file_without_a_column_is_refused_by_the_name_of_the_column(
     name: str, column: str, role: str, tmp_path: Path, store_uri: str
 ) -> None:
     recipe = set_up(name, tmp_path, SHAPES[name]().drop(columns=column))
-    done = generate(recipe, store_uri, "--generator", "offline", "--validator", "none")
+    done = generate(recipe, store_uri, "--generator", "none", "--validator", "none")
     assert isinstance(done.exception, RecipeError)
     assert f"the column {column!r} (for {role})." in str(done.exception)
     assert not (tmp_path / f"{name}_suite").exists()
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, store_uri: str) -> None:
-    done = generate(RECIPES / "harmbench.yaml", store_uri, "--generator", "offline", "--validator", "none")
+    done = generate(RECIPES / "harmbench.yaml", store_uri, "--generator", "none", "--validator", "none")
     assert isinstance(done.exception, RecipeError)
     assert "There is no file harmbench.csv. Check the path; a recipe may say where to get" in str(done.exception)
 
@@ -245,15 +255,16 @@ def test_a_corpus_with_one_row_per_discourse_element_is_cut_to_essays_as_the_rec
     essays = persuade()
     corpus = pd.concat([essays, essays.assign(discourse_type="Rebuttal")])
     recipe = set_up("persuade", tmp_path, corpus)
-    offline = ("--generator", "offline", "--validator", "none")
-    assert "Column 'essay_id_comp' must hold each" in str(generate(recipe, store_uri, *offline).exception)
+    nobody = ("--generator", "none", "--validator", "none")
+    assert "Column 'essay_id_comp' must hold each" in str(generate(recipe, store_uri, *nobody).exception)
     corpus.to_csv(tmp_path / "persuade_corpus_2.0_train.csv", index=False)
     command = next(line for line in recipe.read_text("utf-8").splitlines() if line.startswith("#   python -c"))
     processes.run(shlex.split(command.lstrip("# "))[-1], cwd=tmp_path, check=True)
     kept = read_table(str(tmp_path / "persuade_essays.csv"))
     assert (len(kept), kept["essay_id_comp"].nunique()) == (len(essays), len(essays))
     assert {"Rebuttal", "Evidence"} <= set(kept["discourse_type"]), "drawn, not the first of each"
-    assert generate(recipe, store_uri, *offline).exit_code == 0
+    with scripted_model() as model:
+        assert generate(recipe, store_uri, *model).exit_code == 0
 
 
 def test_the_essays_that_come_with_the_harness_run_with_the_options_that_the_recipe_names(
@@ -262,7 +273,8 @@ def test_the_essays_that_come_with_the_harness_run_with_the_options_that_the_rec
     essays = persuade().rename(columns={"essay_id_comp": "essay_id"}).drop(columns=["discourse_type", "discourse_id"])
     recipe = set_up("persuade", tmp_path, essays.assign(prompt_name=["Cars", "Phones"] * 12))
     options = next(line for line in recipe.read_text("utf-8").splitlines() if line.startswith("#   --map"))
-    done = generate(recipe, store_uri, "--generator", "none", "--validator", "none", *options.lstrip("# ").split())
+    with scripted_model() as model:
+        done = generate(recipe, store_uri, *model, *options.lstrip("# ").split())
     assert done.exit_code == 0, done.exception
     assert set(jrh.load_suite(tmp_path / "persuade_suite").groups.values()) == {"Cars", "Phones"}
 
@@ -280,7 +292,8 @@ def test_agents_that_were_asked_for_harm_are_edited_and_read_by_category(tmp_pat
     ]
     write_log(tmp_path / "agentharm.eval", samples)
     (tmp_path / "agentharm_rubric.json").write_text(json.dumps(AGENT_RUBRIC), encoding="utf-8")
-    done = generate(recipe, store_uri, "--generator", "none", "--validator", "none")
+    with scripted_model() as model:
+        done = generate(recipe, store_uri, *model)
     assert done.exit_code == 0, (done.output, done.exception)
     suite = jrh.load_suite(tmp_path / "agentharm_suite")
     expected = {"baseline": {None}, "agent_perturbation": {"violation"}, "agent_positives": {"refusal"}}

@@ -18,6 +18,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import JudgeError, RecipeError, ReviewError, SuiteError
 from jrh_mlflow.workflow import is_workflow, load_workflow, price_workflow, run_workflow
+from tests import scripted_writer
 from tests.generation.tools import RUBRIC, rows
 from tests.loopback import LoopbackServer, error_reply
 from tests.review.making import Client
@@ -25,6 +26,7 @@ from tests.review.making import Client
 pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).parents[1]
+FLIPS = f"tests: [label_flip]\ngenerator: {{callable: '{scripted_writer.__file__}:write'}}"
 PAIR = "judges: ['scripted:Oracle', 'scripted:AlwaysFirst']"
 
 
@@ -40,7 +42,7 @@ def recipe(tmp_path: Path, store_uri: str) -> Any:
         writer.writeheader()
         writer.writerows(rows()[:3] + rows()[-3:])
 
-    def write(*more: str, generate: str = "tests: [label_flip, typos]") -> Path:
+    def write(*more: str, generate: str = "tests: [markdown, typos]") -> Path:
         lines = [
             "generate:",
             "  dataset: answers.csv",
@@ -74,7 +76,7 @@ def test_the_shipped_pipeline_needs_no_key_and_is_not_repeated(tmp_path: Path, s
     told = ("evaluate", folder / "pipeline.yaml", "--tracking-uri", store_uri, "--experiment", "tests")
     priced = cli(*told, "--dry-run", "--json")
     assert priced.exit_code == 0, (priced.output, priced.exception)
-    assert json.loads(priced.stdout)["items"] == 40
+    assert json.loads(priced.stdout)["items"] == 44
     assert not (folder / "pipeline_suite").exists()
     first = cli(*told, "--json")
     assert first.exit_code == 0, (first.output, first.exception)
@@ -85,7 +87,7 @@ def test_the_shipped_pipeline_needs_no_key_and_is_not_repeated(tmp_path: Path, s
         "AlwaysFirst (simulated)",
         "LongerWins (simulated)",
     ]
-    assert facts["judges"][0]["metrics"]["label_flip/accuracy/rate"] == 1.0
+    assert facts["judges"][0]["metrics"]["padding/accuracy/rate"] == 1.0
     assert facts["compare"]["run_id"]
     assert facts["jury"]["run_id"]
     kinds = ["compare", "evaluate", "evaluate", "evaluate", "generate", "jury"]
@@ -116,7 +118,7 @@ def test_rejected_items_reach_no_judge_and_undecided_ones_stop_the_pipeline(
     recipe: Any, store_uri: str, tmp_path: Path
 ) -> None:
     one = ("judges: ['scripted:Oracle']",)
-    path = recipe("review: {decisions: decided.csv, reviewer: Ada}", *one, generate="tests: [label_flip]")
+    path = recipe("review: {decisions: decided.csv, reviewer: Ada}", *one, generate=FLIPS)
     decided = tmp_path / "decided.csv"
     decided.write_text("item,state\n", encoding="utf-8")
     with pytest.raises(RecipeError, match=r"decided\.csv has no rows"):
@@ -133,7 +135,7 @@ def test_rejected_items_reach_no_judge_and_undecided_ones_stop_the_pipeline(
     lines = [f"{items[0]},rejected,wrong,", f"{items[1]},edited,,A text of a person."]
     lines += [f"{item},accepted,," for item in items[2:5]]
     decided.write_text("\n".join(["item,state,reason,text", *lines]), encoding="utf-8")
-    path = recipe("review: {decisions: decided.csv, allow_undecided: true}", *one, generate="tests: [label_flip]")
+    path = recipe("review: {decisions: decided.csv, allow_undecided: true}", *one, generate=FLIPS)
     done = run_workflow(load_workflow(path))
     assert done.review is not None
     assert done.review["left_out"] == {"rejected": 1, "undecided": 1}

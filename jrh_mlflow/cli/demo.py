@@ -47,7 +47,7 @@ def demo(store: str, port: int, quick: bool) -> None:
 
     The paper's judges are simulated from its counts. The recorded judge is a real 1.5B model under three tie criteria
     and two namings of the slots; its answers ship with the package, and nobody is asked. The graders are simulated:
-    they judge a reliability suite that rules made of 24 labelled replies.
+    they judge a reliability suite of 24 labelled replies that ships with the package.
 
     Example: jrh demo
     """

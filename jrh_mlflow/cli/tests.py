@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("test", "written by", "expected", "what changes")
 _NEEDS = {
-    "generator": "a generator model (rules stand in)",
+    "generator": "a generator model",
     "validator": "a validator",
     "order": "two labels, or a scale",
     "grades": "labels that grade (--grades)",
@@ -109,10 +109,9 @@ def _show(test: ReliabilityTest, package: str | None) -> None:
     if "generator" not in test.needs:
         click.echo("Written by code, seeded; no model is asked.")
         return
-    stand_in = "Without a model, rules stand in. " if getattr(test, "has_rules", True) else ""
     compared = "; a validator compares it with the original" if getattr(test, "must_keep", "") else ""
     confirmed = "; a validator must give the expected answer" if "validator" in test.needs else compared
-    click.echo(f"Written by a generator model{confirmed}. {stand_in}The prompt:\n")
+    click.echo(f"Written by a generator model{confirmed}. The prompt:\n")
     # The test's own prompt is the objective; these three carry it out.
     parts = ("agent_planner", "agent_editor", "agent_summary") if "transcripts" in test.needs else ()
     click.echo("\n".join([_template(test), *map(prompt, parts)]))

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.writers import BriefedWriter, Generator, Question, WriterFunction, as_generator
+from jrh_mlflow.generation.writers import Generator, Question, Writer, WriterFunction, as_generator
 from jrh_mlflow.judges.answer_text import UnreadableError, objects_in
 from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
-from jrh_mlflow.options import BY_RULES
+from jrh_mlflow.options import NO_GENERATOR
 from jrh_mlflow.perturb import AgentTest, Target, fill_prompt, labels_context, prompt
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
@@ -145,8 +145,8 @@ def _writes(
             return as_generator(given["callable"])
         except RecipeError as error:
             raise RecipeError(f"`{name}`: {error}") from error
-    if given.get("model") in BY_RULES:
-        raise RecipeError(f"`{name}`: rules have no {name}. Name a model, or leave it out.")
+    if given.get("model") == NO_GENERATOR:
+        raise RecipeError(f"`{name}` must be a model or a function, but is 'none'. Leave it out to use the generator.")
     if not isinstance(base, Generator):
         if given and "model" not in given:
             raise RecipeError(f"`{name}`: {', '.join(given)} need(s) a `model`.")
@@ -213,10 +213,10 @@ def _completed(stage: str, text: str, name: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-class StagedWriter(BriefedWriter):
+class StagedWriter(Writer):
     """The writers of all stages, as one: the editor is who wrote a transcript."""
 
-    def __init__(self, main: BriefedWriter, writers: Mapping[str, BriefedWriter], stages: Mapping[str, Stage]) -> None:
+    def __init__(self, main: Writer, writers: Mapping[str, Writer], stages: Mapping[str, Stage]) -> None:
         """Set it up.
 
         Args:
@@ -228,10 +228,6 @@ class StagedWriter(BriefedWriter):
         self.name, self.temperatures = writers["editor"].name, main.temperatures
         self.prompts = {name: stage.prompt.text for name, stage in stages.items()}
         self.own = own_stages(stages)
-
-    def settings(self) -> dict[str, object]:
-        """Return the generator's."""
-        return self._main.settings()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -16,12 +16,12 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.editor import Scene, Stage, Step, editable
-from jrh_mlflow.generation.pipeline import Made, OnDone, Pipeline, question_about
+from jrh_mlflow.generation.pipeline import MAY_DIFFER, Made, OnDone, Pipeline, compared_texts, questions_about
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job
 from jrh_mlflow.generation.prepared import Labelling, PreparedGeneration, ask_for_labels, graded, prepare_generation
 from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
-from jrh_mlflow.generation.writers import Generator, Usage, Writer, asked_judge, call_about
+from jrh_mlflow.generation.writers import Generator, Usage, asked_judge, call_about
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.measuring.resolve import journal_at, may_exist
@@ -90,8 +90,8 @@ def generate(
         rubric: The question the judge answers about a response; or several in one suite, under ids of their own:
             id to text, or a list (also a JSON file) of `{id, instructions, score_levels}`. Each may have labels of
             its own, `columns={"label": {"helpful": "a", "safe": "b"}}`.
-        generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
-            model when None (or `"none"`).
+        generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`. None (or `"none"`)
+            is nobody: then tests that code writes can be made, and any other is refused.
         validator: Who confirms every rewritten item: label flips, levels and edited transcripts with the judge's own
             question, other rewrites by comparing them with the original (`kept` or `changed`). A model name or any
             judge, best of another family than the generator; or a list, of which the next is asked when one refuses or
@@ -211,12 +211,12 @@ def run_generation(
             similarity = as_similarity(settings.similarity, prepared.plan.corpus)
         prepared = _proposed(prepared)
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
-            made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
+            made = _make(prepared, similarity, on_done=tick, on_items=on_items)
         for note in made.notes:
             if note not in (*shown, NOTHING_MADE):
                 logger.warning("%s", note)
-        suite = made_suite(prepared, made, writer, run_id=run_id, similarity=similarity.name)
-        content = generation_content(prepared, made, writer, suite)
+        suite = made_suite(prepared, made, run_id=run_id, similarity=similarity.name)
+        content = generation_content(prepared, made, suite)
         what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."
         metrics = publish(store, run_id, content, what_now=what_now)
     return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
@@ -239,7 +239,7 @@ def _check_ready(prepared: PreparedGeneration) -> None:
 
 def _make(
     prepared: PreparedGeneration, similarity: Similarity, *, on_done: OnDone | None, on_items: OnItems | None
-) -> tuple[Made, Writer]:
+) -> Made:
     """Open the journal, where a model is asked, and make everything."""
     plan, settings = prepared.plan, prepared.settings
     with _journal(prepared) as (journal, client):
@@ -258,7 +258,7 @@ def _make(
     if prepared.proposing is not None:
         spent, stopped = prepared.proposing.usage.plus(made.usage), prepared.proposing.stopped
         made = replace(made, usage=spent, stopped=stopped or made.stopped)
-    return (made if prepared.labelling is None else prepared.labelling.added_to(made, prepared.plan)), writer
+    return made if prepared.labelling is None else prepared.labelling.added_to(made, prepared.plan)
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def _journal(prepared: PreparedGeneration) -> Iterator[tuple[Journal | None, Cli
         tokens_per_minute=settings.tokens_per_minute,
         budget=budget,
     )
-    # Where nobody is paid no journal is made: rules leave no file behind.
+    # Where nobody is paid no journal is made.
     with journal_at(settings.journal) if prepared.needs_journal else nullcontext() as journal:
         if journal is not None and budget is not None:
             journal.open_budget(budget, prepared.cap_micro)
@@ -483,18 +483,25 @@ def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[s
 
 
 def _add_questions(bills: Sequence[_Bill], prepared: PreparedGeneration, job: Job, model: Generator | None) -> None:
-    """Add the question about one finished item, which may be longer than its source; others are asked at worst."""
+    """Add the questions about one finished item, which may be longer than its source; others are asked at worst."""
     plan = prepared.plan
     if isinstance(plan, AgentPlan):
-        item, texts = plan.start(job), plan.max_steps
+        start = plan.start(job)
+        # Which messages are edited nobody knows beforehand: all are taken to be.
+        contents = "\n\n".join(message.content for message in start.transcript or ())
+        compared = compared_texts(start, contents, contents, must_keep=MAY_DIFFER, rubric=start.rubric or "")
+        questions, texts = [compared, start], plan.max_steps
     else:
-        item, texts = question_about(job, job.target.original), 1
-    grown, most, calls = pricing.BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0), _rounds(plan, model), 1
-    for bill, judge in zip(bills, prepared.confirming, strict=False):
-        asked = asked_judge(judge, item) if isinstance(judge, ModelJudge) else judge
-        if asked is not None:
-            _add_asked(bill, item, asked, calls=calls, most=most, grown=grown)
-            calls = 0
+        questions, texts = questions_about(job, job.target.original), 1
+    grown = pricing.BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
+    most = _rounds(plan, model)
+    for question in questions:
+        calls = 1
+        for bill, judge in zip(bills, prepared.confirming, strict=False):
+            asked = asked_judge(judge, question) if isinstance(judge, ModelJudge) else judge
+            if asked is not None:
+                _add_asked(bill, question, asked, calls=calls, most=most, grown=grown)
+                calls = 0
 
 
 def _add_asked(bill: _Bill, item: Item, judge: Judge | None, *, calls: int, most: int, grown: int = 0) -> None:

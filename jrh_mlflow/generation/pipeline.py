@@ -19,11 +19,17 @@ from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity
 from jrh_mlflow.perturb.checks import Corpus
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
+from jrh_mlflow.perturb.unwrapping import foreign_line, unwrapped
 from jrh_mlflow.schema.items import Item, Seed
 from jrh_mlflow.suites.suite import OnItems
 
 _COMPARE = "A text was rewritten. Say whether the rewrite keeps what it must."
+MAY_DIFFER = "What the rewrite says may differ from the original: that is what it was written for."
+"""What a validator is told of a rewrite whose label it is asked about by itself."""
+SENT_BACK = """
+
+Your last answer began or ended with a line that is not in the form of the original. Answer with the \
+text alone, in the form of the original. Leave out introductions, notes and remarks."""
 _FEW_WORDS = 8
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
@@ -45,6 +51,8 @@ class Attempt:
     temperature: float | None
     problems: tuple[str, ...]
     """Why the text was not taken; empty when it was."""
+    sent_back: bool = False
+    """True where the only problem is a line that is not in the form of the original."""
     verdict: str | None
     """The validator's answer, `not asked`, or None when it gave none."""
     rejected: bool = False
@@ -84,7 +92,11 @@ class Counts:
     unverified: int | None = None
     """Of the items, those that nobody confirmed."""
     unwrapped: int | None = None
-    """Of the items, those whose text the writer had wrapped in something, which was taken off; None for none."""
+    """Of the items, those whose text stood in a code fence or in JSON; None for none."""
+    sent_back: int | None = None
+    """Of the attempts, those with a line that is not in the form of the original; None for none."""
+    doubted: int | None = None
+    """Of the items, those that came back with such a line and were kept; None for none."""
 
     def to_dict(self) -> dict[str, int]:
         """Return the counts that there are."""
@@ -165,7 +177,7 @@ class Pipeline:
         self,
         plan: GenerationPlan,
         settings: GenerationSettings,
-        writer: writers.Writer,
+        writer: writers.Writer | None,
         validators: Sequence[writers.Validator],
         similarity: Similarity,
         *,
@@ -178,7 +190,7 @@ class Pipeline:
         Args:
             plan: What is to be made.
             settings: Of the generation: the seed of everything written by code, and most calls in flight.
-            writer: Who writes.
+            writer: Who writes; None where code writes everything.
             validators: Who confirms: the next one is asked when one gives no answer. None: nobody is asked.
             similarity: For the checks.
             restarted: True when an earlier run may have had calls without a usable answer.
@@ -186,12 +198,11 @@ class Pipeline:
             on_items: Told of finished items.
         """
         self._plan, self._writer, self._validators = plan, writer, validators
-        self._briefed = writer if isinstance(writer, writers.BriefedWriter) else None
         self._similarity = similarity
         self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
         self._keeps_all = not settings.pass_required
         # With nobody to wait for, further workers would only take turns.
-        alone = self._briefed is None and not validators
+        alone = writer is None and not validators
         workers = 1 if alone else WORKERS_PER_SLOT * settings.concurrency
         self._pool = WorkerPool[list[Job], None](plan.units(), workers=workers)
         self._results: list[JobResult] = []
@@ -206,7 +217,7 @@ class Pipeline:
         """
         started = time.perf_counter()
         async with AsyncExitStack() as opened:
-            for opening in (self._briefed, *self._validators):
+            for opening in (self._writer, *self._validators):
                 if opening is not None:
                     await opened.enter_async_context(opening.opened())
             await self._pool.run(self._make_all)
@@ -269,7 +280,7 @@ class Pipeline:
     def _stand_in(self, result: JobResult, passed: Sequence[JobResult]) -> None:
         """Make the items of a wording that did not pass with another one, which the seed of code chooses."""
         # Attempt -1 is no attempt: the draw is the same in every run and takes none of the writer's random numbers.
-        other = writers.rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
+        other = writers.code_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
         result.items = items_serving(result.job, other.text or "", other.items[0])
         result.reason = None
         if self._on_items:
@@ -321,66 +332,88 @@ class Pipeline:
 
     def _rounds(self, job: Job) -> int:
         """Return how many attempts there are at most."""
-        return writers.ATTEMPTS if isinstance(job.test, CodeTest) else len(self._writer.temperatures)
+        return len(self._temperatures(job))
+
+    def _temperatures(self, job: Job) -> Sequence[float | None]:
+        """Return the temperature of each attempt; code has none."""
+        if self._writer is None or isinstance(job.test, CodeTest):
+            return (None,) * writers.ATTEMPTS
+        return self._writer.temperatures
 
     async def _attempt(self, result: JobResult, session: writers.Session) -> bool:
         """Write one text, and tell whether the job is settled with it."""
         job, number = result.job, len(result.attempts)
         by_code = isinstance(job.test, CodeTest)
-        temperature = None if by_code else self._writer.temperatures[number]
-        reply = await self._written(job, session, number)
-        bare = self._bare(job, reply)
-        text = bare.text
+        temperature = self._temperatures(job)[number]
+        reply = await self._written(result, session, number)
+        text = self._text(job, reply)
         # A call without a text is an attempt all the same: it took its place on the ramp of temperatures.
-        problems = (reply.problem,) if reply.problem is not None else self._problems(result, bare)
+        problems = self._problems(result, text) if reply.problem is None else (reply.problem,)
         if problems:
             return result.add(temperature, *problems, verdict=NOT_ASKED if by_code else None)
-        if not job.confirm:
-            passed = result.add(temperature, verdict=NOT_ASKED)
-        else:
-            # Only what passes by itself is worth a validator's call.
-            item = question_about(job, text)
-            passed = await self._confirm(result, session, temperature, item)
+        # Only what passes by itself is worth a validator's call.
+        questions = questions_about(job, text)
+        doubt = self._doubt(job, text, questions)
+        if doubt is not None and not any(attempt.sent_back for attempt in result.attempts):
+            return result.add(temperature, doubt, verdict=None, sent_back=True)
+        passed = await self._confirm(result, session, temperature, questions)
         if not (passed or self._keeps_all):
             return result.reason is not None
         facts = how_made(
-            writers.CODE_NAME if by_code else self._writer.name,
+            writers.CODE_NAME if self._writer is None or by_code else self._writer.name,
             result.attempts,
             prompt_sha256=reply.prompt_sha256,
             similarity=self._similarity.between(job.target.original, text),
             label_source=self._label_source(result),
-            unwrapped=bare.layers,
         )
+        if not by_code and text != (reply.text or "").strip():
+            facts["unwrapped"] = True
+        if doubt is not None:
+            facts["doubted"] = doubt
         return result.end(text, finished_items(job, text, facts), passed=passed) or result.reason is not None
 
-    async def _written(self, job: Job, session: writers.Session, number: int) -> writers.Reply:
-        if self._briefed is None or not isinstance(job.test, Rewrite):
-            return writers.Reply(
-                text=writers.by_rule(job.test, job.target, seed=self._seed, attempt=number), called=False
-            )
+    async def _written(self, result: JobResult, session: writers.Session, number: int) -> writers.Reply:
+        job = result.job
+        if isinstance(job.test, CodeTest):
+            rng = writers.code_rng(job.target, seed=self._seed, attempt=number)
+            return writers.Reply(text=job.test.write(job.target, rng), called=False)
+        assert isinstance(job.test, Rewrite)
+        assert self._writer is not None
+        brief = job.test.brief(job.target)
+        if result.attempts and result.attempts[-1].sent_back:
+            brief += SENT_BACK
         # The stride keeps attempts of one twin apart from those of the next.
-        brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
-        return await session.ask(self._briefed.question(brief, attempt=number, first=first))
+        first = self._plan.twins[job.target.id] * _STRIDE
+        return await session.ask(self._writer.question(brief, attempt=number, first=first))
 
-    def _bare(self, job: Job, reply: writers.Reply) -> Unwrapped:
-        """Return the text bare of all that its writer wrapped around it; what code wrote is bare."""
+    def _text(self, job: Job, reply: writers.Reply) -> str:
+        """Return the text of a reply; what code wrote stands as it is."""
         text = reply.text or ""
-        if self._briefed is None or not isinstance(job.test, Rewrite) or not text:
-            return Unwrapped(text=text)
-        return unwrap(text, job.target.original, brief=job.test.brief(job.target))
+        return text if isinstance(job.test, CodeTest) else unwrapped(text, job.target.original)
 
-    def _problems(self, result: JobResult, bare: Unwrapped) -> tuple[str, ...]:
-        test, target, text = result.job.test, result.job.target, bare.text
+    def _doubt(self, job: Job, text: str, questions: Sequence[Item]) -> str | None:
+        """Say what looks like more than the text, where no validator is asked whether it is."""
+        asked = any(
+            question.condition == writers.MEANING and validator.takes(question)
+            for question in questions
+            for validator in self._validators
+        )
+        if asked or isinstance(job.test, CodeTest):
+            return None
+        return foreign_line(text, job.target.original)
+
+    def _problems(self, result: JobResult, text: str) -> tuple[str, ...]:
+        test, target = result.job.test, result.job.target
         context = perturb.CheckContext(similarity=self._similarity, earlier=result.earlier)
         problems = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
         one_word_problem = "a single word" if one_word else None
-        return tuple(filter(None, (bare.problem, *problems, one_word_problem, self._repeats(result.job, text))))
+        return tuple(filter(None, (*problems, one_word_problem, self._repeats(result.job, text))))
 
     def _repeats(self, job: Job, text: str) -> str | None:
-        """Say which other response of the data a text repeats, rather than its own source; rules know no other."""
-        if self._briefed is None or not isinstance(job.test, Rewrite) or job.target.part != "response":
+        """Say which other response of the data a text repeats, rather than its own source; code knows no other."""
+        if not isinstance(job.test, Rewrite) or job.target.part != "response":
             return None
         (twins,), limit = self._originals.twins([text], above=job.test.most_alike), job.test.most_alike
         nearest = max(twins, key=lambda twin: (twin.value, twin.name == job.target.seed.task), default=None)
@@ -389,37 +422,50 @@ class Pipeline:
         return f"near-copy: similarity {nearest.value:.2f} with the response of row {nearest.name!r}, above {limit:g}"
 
     async def _confirm(
-        self, result: JobResult, session: writers.Session, temperature: float | None, item: Item
+        self,
+        result: JobResult,
+        session: writers.Session,
+        temperature: float | None,
+        questions: Sequence[Item],
     ) -> bool:
-        """Put a finished item to the validators, and tell whether it is confirmed, or nobody can be asked.
+        """Put the questions about a finished item to the validators, and tell whether all are answered as expected.
 
-        The first one that answers decides the attempt. Where none does, another text would not be answered either: the
-        job ends with that reason, and nothing is rewritten.
+        The first validator that answers decides a question. Where none does, another text would not be answered
+        either: the job ends with that reason, and nothing is rewritten. A question that nobody can be asked passes.
         """
-        silent: list[str] = []
-        asked = [validator for validator in self._validators if validator.takes(item)]
-        for validator in asked:
+        verdict, confirmed_by = NOT_ASKED, None
+        for question in questions:
+            validators = [validator for validator in self._validators if validator.takes(question)]
+            if not validators:
+                continue
+            name, reply = await self._first_answer(session, validators, question)
+            if reply.problem is not None:
+                result.reason = f"validator gave no answer: {reply.problem}"
+                return result.add(temperature, result.reason, verdict=None)
+            verdict, confirmed_by = reply.text or "", name
+            if verdict != question.expected:
+                problem = f"validator answers {verdict!r}, expected {question.expected!r}"
+                if question.condition == writers.MEANING:
+                    problem = f"not the text alone, or its meaning is not kept: {name} answers {verdict!r}"
+                return result.add(temperature, problem, verdict=verdict, rejected=True, by=name)
+        return result.add(temperature, verdict=verdict, by=confirmed_by)
+
+    async def _first_answer(
+        self, session: writers.Session, validators: Sequence[writers.Validator], question: Item
+    ) -> tuple[str, writers.Reply]:
+        """Return the first answer with the validator's name, or what kept all of them from answering."""
+        problems: list[str] = []
+        for validator in validators:
             try:
-                reply = await session.ask(validator.question(item))
+                reply = await session.ask(validator.question(question))
             except JudgeError as error:
-                if isinstance(error, writers.LacksKeyError) or validator is asked[-1]:
+                if isinstance(error, writers.LacksKeyError) or validator is validators[-1]:
                     raise
                 reply = writers.Reply(problem=str(error), called=False)
             if reply.problem is None:
-                return self._decided(result, temperature, item, reply.text or "", validator.name)
-            silent.append(f"{validator.name}: {reply.problem}")
-        if not asked:
-            return result.add(temperature, verdict=NOT_ASKED)
-        result.reason = f"validator gave no answer: {'; '.join(silent)}"
-        return result.add(temperature, result.reason, verdict=None)
-
-    def _decided(self, result: JobResult, temperature: float | None, item: Item, answer: str, name: str) -> bool:
-        if answer == item.expected:
-            return result.add(temperature, verdict=answer, by=name)
-        problem = f"validator answers {answer!r}, expected {item.expected!r}"
-        if item.condition == writers.MEANING:
-            problem = f"meaning not kept: {name} answers {answer!r}"
-        return result.add(temperature, problem, verdict=answer, rejected=True, by=name)
+                return validator.name, reply
+            problems.append(f"{validator.name}: {reply.problem}")
+        return "", writers.Reply(problem="; ".join(problems), called=False)
 
     def _label_source(self, result: JobResult) -> str | None:
         """Say of a finished item that its label is unverified, where that may be: no validator confirmed it."""
@@ -462,6 +508,8 @@ class Pipeline:
             verified=len(items) - unverified if apart else None,
             unverified=unverified if apart else None,
             unwrapped=sum("unwrapped" in item.meta for item in items) or None,
+            sent_back=sum(attempt.sent_back for result in own for attempt in result.attempts) or None,
+            doubted=sum("doubted" in item.meta for item in items) or None,
         )
 
 
@@ -485,21 +533,31 @@ def _set_aside(result: JobResult) -> list[SetAside]:
     ]
 
 
-def question_about(job: Job, text: str) -> Item:
-    """Return what a validator is asked: the judge's own question, or whether a rewrite kept what it must."""
-    item, test = finished_items(job, text, how_made(""))[0], job.test
-    if not isinstance(test, Rewrite) or test.confirm:
-        return item
-    texts = {"ORIGINAL": job.target.original, "REWRITE": text}
+def questions_about(job: Job, text: str) -> list[Item]:
+    """Return what a validator is asked about a text, in order; nothing about one that code wrote.
+
+    First whether it is the rewritten text and nothing else, and keeps what it must. Then, where the label rests
+    on it, the judge's own question.
+    """
+    test = job.test
+    if not isinstance(test, Rewrite) or not job.confirm:
+        return []
+    item = finished_items(job, text, how_made(""))[0]
+    must_keep = MAY_DIFFER if test.confirm else test.must_keep
+    compared = compared_texts(item, job.target.original, text, must_keep=must_keep, rubric=job.target.question)
+    return [compared, item] if test.confirm else [compared]
+
+
+def compared_texts(item: Item, original: str, rewrite: str, *, must_keep: str, rubric: str) -> Item:
+    """Return the question whether a rewrite is the text alone, and keeps what it must."""
+    texts = {"ORIGINAL": original, "REWRITE": rewrite}
     return Item(
         id=item.id,
         task=item.task,
         condition=writers.MEANING,
         kind="response",
         instruction=_COMPARE,
-        rubric=perturb.fill_prompt(
-            perturb.prompt("validator"), {"must_keep": test.must_keep, "rubric": job.target.question}
-        ),
+        rubric=perturb.fill_prompt(perturb.prompt("validator"), {"must_keep": must_keep, "rubric": rubric}),
         response="\n\n".join(f"=====BEGIN {name}=====\n{said}\n=====END {name}=====" for name, said in texts.items()),
         answers=(perturb.KEPT, perturb.CHANGED),
         expected=perturb.KEPT,
@@ -520,7 +578,7 @@ def finished_items(job: Job, text: str, facts: Mapping[str, Any]) -> list[Item]:
 def items_serving(job: Job, text: str, written: Item) -> list[Item]:
     """Return the items of a job with a text that was written for another one, of which `written` is an item."""
     # Its label is its own, whoever confirmed that of the other.
-    known = (*how_made(""), "unwrapped", "confirmed_by")
+    known = (*how_made(""), "unwrapped", "doubted", "confirmed_by")
     facts = {name: written.meta[name] for name in known if name in written.meta}
     return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
 
@@ -532,7 +590,6 @@ def how_made(
     prompt_sha256: str | None = None,
     similarity: float | None = None,
     label_source: str | None = None,
-    unwrapped: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what an item's meta says about how it was made; the last attempt is the one that was taken."""
     last = attempts[-1] if attempts else None
@@ -546,7 +603,6 @@ def how_made(
         **({"confirmed_by": last.by} if last and last.confirmed else {}),
         "similarity": None if similarity is None else round(similarity, 4),
         "review": {"state": "unreviewed"},
-        **({"unwrapped": list(unwrapped)} if unwrapped else {}),
     }
 
 

@@ -27,7 +27,6 @@ from jrh_mlflow.perturb import (
     item_id,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
-from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import as_in_the_paper
 from jrh_mlflow.perturb.registry import GROUPS, find_agent_test, find_tests, left_out, listed_tests, read_invalid
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, PROTOCOL, Item, Labels, Seed
@@ -51,14 +50,6 @@ from jrh_mlflow.suites.transcripts.items import field as transcript_field
 from jrh_mlflow.suites.transcripts.items import full_name, labelled_traces, people_in, response_rows
 from jrh_mlflow.suites.transcripts.preprocessing import check_steps
 
-UNLABELLED = (
-    "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
-    "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
-)
-FLIPPED_BY_RULE = (
-    "A rule can neither write in nor take out what these labels detect, so the labels of label_flip are not certain. "
-    "Give a generator, or pass_required=False, which reports them apart."
-)
 UNVERIFIED = "unverified"
 """The `label_source` of items whose label no validator confirmed."""
 _TRACES = "traces:"
@@ -196,11 +187,11 @@ class GenerationPlan:
             return list(dict.fromkeys(text for part in self.parts for text in part.corpus))
         return [*(seed.response for seed in self.seeds), self.rubric]
 
-    def notes(self, *, by_rule: bool) -> tuple[str, ...]:
-        """Return what a reader of the suite should know; `by_rule` when no model writes."""
-        flips = by_rule and self.labels.grading is False and any(isinstance(test, LabelFlip) for test in self.tests)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the suite should know."""
         invalid = [f"{note} {_UNDO}" for note in origin_notes({"invalid": self.invalid})]
-        return (*self.remarks, *invalid, *([FLIPPED_BY_RULE] if flips else []))
+        return (*self.remarks, *invalid)
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
@@ -325,13 +316,6 @@ class AgentPlan(GenerationPlan):
     def start(self, job: Job) -> Item:
         """Return the baseline that a job edits."""
         return self._by_task[job.target.seed.id]
-
-    def notes(self, *, by_rule: bool) -> tuple[str, ...]:
-        """Warn where a rule claims that the rubric is met and no label of the log says so."""
-        mended = any(isinstance(test, AgentTest) and not test.breaks for test in self.tests)
-        unknown = sum(item.expected is None for item in self.starts)
-        warned = (UNLABELLED.format(unknown),) if by_rule and mended and unknown else ()
-        return (*super().notes(by_rule=by_rule), *warned)
 
     def settings(self) -> dict[str, Any]:
         """Return what else decides what is made."""

@@ -30,9 +30,9 @@ from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.measuring.measured import JudgeFacts
 from jrh_mlflow.measuring.resolve import resolve_judge
 from jrh_mlflow.models.prices import price_of, refuse_surcharges
-from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
+from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.perturb import ReliabilityTest, Rewrite
-from jrh_mlflow.perturb.registry import PROPOSE, read_invalid
+from jrh_mlflow.perturb.registry import PROPOSE, TESTS, read_invalid
 from jrh_mlflow.schema.items import BASELINE, PROTOCOL, Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.runs.outbox import outbox_key
@@ -45,10 +45,6 @@ KEPT = (
     "Label flips, levels and edited transcripts that no validator confirms are kept with the label source unverified: "
     "no accuracy counts them."
 )
-BY_RULE = (
-    "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness. "
-    "A model writes when it is named: generator=, --generator."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class PreparedGeneration:
     settings: GenerationSettings
     plan: GenerationPlan
     generator: Generator | WriterFunction | None
-    """None: the tests' own rules."""
+    """None: only tests that code writes are made."""
     validators: tuple[Judge, ...]
     """The next one is asked when one gives no answer; none: nobody is."""
     cap_micro: int | None
@@ -72,7 +68,7 @@ class PreparedGeneration:
     """What the validator said about tests that the rubric may make invalid, once it was asked."""
 
     stages: Mapping[str, Stage] = field(default_factory=dict)
-    """Of editing transcripts; empty where rules do, and for responses."""
+    """Of editing transcripts; empty for responses."""
 
     @property
     def confirming(self) -> tuple[Judge, ...]:
@@ -98,7 +94,15 @@ class PreparedGeneration:
     @property
     def writer_name(self) -> str:
         """Who writes, as the run's tag says it."""
-        return self.model.model if self.model else "callable" if self.generator else OFFLINE
+        if self.model is not None:
+            return self.model.model
+        return writing.CODE_NAME if self.generator is None else "callable"
+
+    @property
+    def author(self) -> str:
+        """Who writes, as the report says it."""
+        writes = self.stages["editor"].writes if self.stages else self.generator
+        return str(writing.writer_settings(writes, seed=0)["model"])
 
     @cached_property
     def writers(self) -> Mapping[str, Generator | WriterFunction]:
@@ -123,12 +127,11 @@ class PreparedGeneration:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the suite should know first."""
-        notes = [BY_RULE] if self.generator is None and self.plan.rewrites else []
         models = [writes.model for writes in self.writers.values() if isinstance(writes, Generator)]
         # Only a note: a model tends to find its own texts as good as it meant them to be.
         own = [judge.model for judge in self.confirming if isinstance(judge, ModelJudge) and judge.model in models]
-        notes += [SAME_MODEL.format(model) for model in own]
-        if not self.confirming and self.generator is not None and self.plan.needs_validator:
+        notes = [SAME_MODEL.format(model) for model in own]
+        if not self.confirming and self.plan.needs_validator:
             notes.append(UNCONFIRMED)
         if not self.settings.pass_required and self.plan.needs_validator:
             notes.append(KEPT)
@@ -136,7 +139,7 @@ class PreparedGeneration:
             notes.append(self.labelling.note)
         if self.proposing is not None and (unread := proposal_note(self.proposing, len(self.proposals()))):
             notes.append(unread)
-        return (*notes, *self.plan.notes(by_rule=self.generator is None))
+        return (*notes, *self.plan.notes)
 
     def proposals(self) -> list[Item]:
         """Return what the validator is asked about tests that the rubric may make invalid; nothing unless wanted."""
@@ -182,14 +185,7 @@ class PreparedGeneration:
 
     def writer_settings(self) -> dict[str, object]:
         """Return what makes the writer this one; logged as params `generator.*`."""
-        if isinstance(self.generator, Generator):
-            return self.generator.settings()
-        writer = (
-            writing.OfflineWriter(self.settings.seed)
-            if self.generator is None
-            else writing.CallableWriter(self.generator, concurrency=1)
-        )
-        return writer.settings()
+        return writing.writer_settings(self.generator, seed=self.settings.seed)
 
     def validator_settings(self) -> dict[str, dict[str, Any]]:
         """Return what is logged of the validators, as params `validator.*`, `validator_2.*` and so on."""
@@ -222,7 +218,7 @@ class PreparedGeneration:
         kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
         return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
-    def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, list[Validator]]:
+    def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer | None, list[Validator]]:
         """Return who writes and who confirms; one model at one address has one client, and all share the budget."""
         budget = Budget(journal, settings.budget) if journal is not None else None
         clients: dict[tuple[str, str | None], ModelClient] = {}
@@ -238,7 +234,7 @@ class PreparedGeneration:
                 clients[place] = self._client(model, journal, settings, budget)
             return clients[place], is_known
 
-        def briefed(writes: Generator | WriterFunction) -> writing.BriefedWriter:
+        def briefed(writes: Generator | WriterFunction) -> Writer:
             if not isinstance(writes, Generator):
                 return writing.CallableWriter(writes, concurrency=settings.concurrency)
             way, shared = client(writes)
@@ -251,9 +247,10 @@ class PreparedGeneration:
             return writing.ModelValidator(judge, way, shared=shared)
 
         generator = self.generator
-        writer: Writer = writing.OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
-        # Rules need no stages: they edit a transcript in one go.
-        if self.stages and isinstance(writer, writing.BriefedWriter):
+        if generator is None:
+            return None, []
+        writer = briefed(generator)
+        if self.stages:
             writers = {
                 name: writer if stage.writes == generator else briefed(stage.writes)
                 for name, stage in self.stages.items()
@@ -287,7 +284,7 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     plan = lay_out(settings)
     generator, stages = _writers(settings, plan)
     if generator is None:
-        _refuse_prompts(plan)
+        _refuse_rewrites(plan)
     # Proposals are the validator's, so it is resolved for them even where nothing is to be confirmed.
     proposing = read_invalid(settings.invalid, plan.tests)[1]
     confirming = settings.confirm and any(map(is_confirmed, plan.tests))
@@ -320,8 +317,8 @@ def _writers(
     """Resolve the generator and, of transcripts, the stages."""
     generator = writing.as_generator(settings.generator)
     given = {name: getattr(settings, name) for name in STAGES}
-    by_rules = generator is None and (settings.generator is not None or not any(given.values()))
-    if by_rules or not isinstance(plan, AgentPlan):
+    nobody = generator is None and (settings.generator is not None or not any(given.values()))
+    if nobody or not isinstance(plan, AgentPlan):
         return generator, {}
     stages = read_stages(given, generator)
     # Where every stage has a model of its own, nobody else is asked: the editor is who writes.
@@ -333,12 +330,21 @@ def _settings(writes: Generator | WriterFunction) -> dict[str, object]:
     return writes.settings() if isinstance(writes, Generator) else {"kind": "callable"}
 
 
-def _refuse_prompts(plan: GenerationPlan) -> None:
-    for test in plan.tests:
-        if isinstance(test, Rewrite) and not test.has_rules:
-            raise RecipeError(
-                f"Test {test.name!r} is a prompt for a model, and rules cannot carry it out: name a generator."
-            )
+def _refuse_rewrites(plan: GenerationPlan) -> None:
+    """Refuse tests whose texts nobody is there to write.
+
+    Raises:
+        RecipeError: naming them, and the tests that code writes.
+    """
+    rewrites = [test.name for test in plan.tests if isinstance(test, Rewrite)]
+    if not rewrites:
+        return
+    problem = f"These tests need a writer, and there is no generator: {', '.join(rewrites)}."
+    advice = "Name a model: generator= (--generator)."
+    if not isinstance(plan, AgentPlan):
+        by_code = [name for name, test in TESTS.items() if not isinstance(test, Rewrite)]
+        advice = f"{advice} Or choose tests that code writes: {', '.join(by_code)}."
+    raise RecipeError(f"{problem} {advice}")
 
 
 def _validators(spec: object, generator: Generator | WriterFunction | None) -> tuple[Judge, ...]:

@@ -14,9 +14,8 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.editor import own_stages
 from jrh_mlflow.generation.pipeline import NOT_ASKED, Counts, Made
 from jrh_mlflow.generation.prepared import PreparedGeneration, label_table
-from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.generation.writers import CODE_NAME
 from jrh_mlflow.measuring.resolve import journal_place
-from jrh_mlflow.options import OFFLINE
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.schema import metric_keys
@@ -32,19 +31,27 @@ from jrh_mlflow.tracking.runs.store import RunContent
 
 _MAX_SHOWN = 160
 _MAX_REASONS = 12
-_TITLES = {"items": "made", "set_aside": "set aside", "validator_rejected": "rejected by the validator"}
+_TITLES = {
+    "items": "made",
+    "set_aside": "set aside",
+    "validator_rejected": "rejected by the validator",
+    "sent_back": "sent back",
+    "doubted": "kept in doubt",
+}
+_ON_THE_WAY = ("unwrapped", "sent_back", "doubted")
+"""What is counted where a text held more than the text."""
 APART = ("verified", "unverified")
 """What is counted where items are kept that no validator confirmed."""
 
 
-def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
+def made_suite(prepared: PreparedGeneration, made: Made, *, run_id: str, similarity: str) -> Suite:
     """Return the suite, whose manifest says where it comes from."""
     missing = f"{made.stopped}: {made.unfinished} of {prepared.plan.n_items} items not made" if made.stopped else None
     # The cap may end the labelling before anything was made.
     if prepared.labelling is not None and prepared.labelling.unasked:
         missing = f"{missing}, {prepared.labelling.unasked} rows not labelled"
     origin = {
-        **_made_from(prepared, writer.settings()),
+        **_made_from(prepared),
         "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
         **_parameters(prepared.plan.tests),
         **({"invalid": dict(prepared.plan.invalid)} if prepared.plan.invalid else {}),
@@ -57,7 +64,7 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
     return Suite(name=prepared.settings.suite_name, items=made.items, origin=origin)
 
 
-def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> dict[str, Any]:
+def _made_from(prepared: PreparedGeneration) -> dict[str, Any]:
     """Return what decides what a suite holds, as its manifest says it."""
     plan = prepared.data
     return {
@@ -66,7 +73,7 @@ def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> di
         "rubric_sha256": plan.rubric_sha256,
         "n_seeds": len(plan.seeds),
         **_known(plan.settings()),
-        "generator": _known(writer),
+        "generator": _known(prepared.writer_settings()),
         **({"stages": stages} if (stages := own_stages(prepared.stages)) else {}),
         "validator": ", ".join(judge.name for judge in prepared.confirming) or NOT_ASKED,
         "seed": prepared.settings.seed,
@@ -97,7 +104,7 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     except (OSError, SuiteError):
         manifest = {}
     origin = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
-    wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
+    wanted = {**_made_from(prepared), "name": prepared.settings.suite_name}
     if origin.get("builder") != wanted["builder"]:
         check_free(items, force=False, holds="is another suite")
     # A manifest went through JSON: tuples have become lists there, and keys texts.
@@ -115,8 +122,8 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
 
 def _differing(origin: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Name what differs from a manifest by what a user sets."""
-    # Rules are drawn by the suite's seed: another one is no other generator.
-    seed = {} if wanted["generator"].get("kind") != OFFLINE else {"seed": wanted["seed"]}
+    # Code draws by the suite's seed: another one is no other generator.
+    seed = {} if wanted["generator"].get("kind") != CODE_NAME else {"seed": wanted["seed"]}
     before = {**origin, "generator": {**(origin.get("generator") or {}), **seed}}
     names = [name for name, value in wanted.items() if before.get(name) != value]
     rows = "rows drawn" if {"seed", "n_seeds"} & set(names) else "rows or labels"
@@ -152,7 +159,7 @@ def _known(settings: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite) -> RunContent:
+def generation_content(prepared: PreparedGeneration, made: Made, suite: Suite) -> RunContent:
     """Return what the run of a finished generation holds."""
     apart = () if prepared.settings.pass_required else APART
     totals = ("items", "set_aside", "attempts", "validator_rejected", *apart)
@@ -171,7 +178,7 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
         **keys.attempt_values(usage.attempts),
         metric_keys.SECONDS: made.seconds,
     }
-    page = generation_page(suite, made, writer=writer.name)
+    page = generation_page(suite, made, writer=prepared.author)
     # MLflow cuts long descriptions: the examples are then left to the artifact.
     short = page if len(page.to_markdown()) <= MAX_DESCRIPTION else replace(page, sections=page.sections[:-1])
     truncated = suite.origin.get("truncated")
@@ -180,7 +187,7 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     rows = [json.dumps(asdict(aside), ensure_ascii=False) + "\n" for aside in made.set_aside]
     return RunContent(
         points=keys.known_points(values),
-        params=_params(prepared, writer, suite),
+        params=_params(prepared, suite),
         description=short.to_markdown(),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
@@ -195,10 +202,10 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     )
 
 
-def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[str, dict[str, object]]:
+def _params(prepared: PreparedGeneration, suite: Suite) -> dict[str, dict[str, object]]:
     plan, settings = prepared.data, prepared.settings
     return {
-        "generator": writer.settings(),
+        "generator": prepared.writer_settings(),
         **prepared.stage_settings(),
         **prepared.validator_settings(),
         "labeller": prepared.labeller_settings(),
@@ -245,7 +252,11 @@ def generation_page(suite: Suite, made: Made, *, writer: str) -> Page:
             f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
             f"{writer}; {made.total('set_aside')} set aside."
         ),
-        sentences=[*([f"Labels: {', '.join(suite.labels.named)}."] if suite.labels else []), _cost(made)],
+        sentences=[
+            *([f"Labels: {', '.join(suite.labels.named)}."] if suite.labels else []),
+            _cost(made),
+            *_sent_back(made),
+        ],
         notes=made.notes,
         sections=[
             Section(heading="Tests", blocks=[counts_table(suite, made)]),
@@ -256,10 +267,10 @@ def generation_page(suite: Suite, made: Made, *, writer: str) -> Page:
 
 
 def counts_table(suite: Suite, made: Made) -> FilledTable[tuple[str, Counts]]:
-    """Return what came of each test; a terminal has no room for what was rejected or unwrapped on the way."""
+    """Return what came of each test; a terminal has no room for what happened on the way."""
     apart = () if suite.origin.get("pass_required", True) else APART
     names = ["items", "set_aside", "attempts", "validator_rejected", *apart]
-    names += ["unwrapped"] if made.total("unwrapped") else []
+    names += [name for name in _ON_THE_WAY if made.total(name)]
     test: Column[tuple[str, Counts]] = Column("test", lambda row: row[0], brief=True)
     return Table((test, *map(_counted, names)))(made.tests.items())
 
@@ -269,7 +280,7 @@ def _counted(name: str) -> Column[tuple[str, Counts]]:
         number = getattr(row[1], name)
         return "–" if number is None else str(number)
 
-    return Column(_TITLES.get(name, name), text, brief=name not in ("validator_rejected", "unwrapped"))
+    return Column(_TITLES.get(name, name), text, brief=name not in ("validator_rejected", *_ON_THE_WAY))
 
 
 def problem_kind(problem: str) -> str:
@@ -345,6 +356,18 @@ def _cost(made: Made) -> str:
         return "No model was asked."
     dollars = spent_text(usage.cost_usd, unknown_calls=usage.unknown_costs, unknown="cost unknown")
     return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, all models together."
+
+
+def _sent_back(made: Made) -> list[str]:
+    """Say how many texts were sent back because nobody was asked whether they are the text alone."""
+    n_sent_back = made.total("sent_back")
+    if not n_sent_back:
+        return []
+    return [
+        f"Sent back once: {n_sent_back} texts that began or ended with a line that is not in the form of the "
+        f"original. {made.total('doubted')} came back with such a line and are kept: look at them in the review, "
+        "or name a validator."
+    ]
 
 
 def _brief(text: str) -> str:

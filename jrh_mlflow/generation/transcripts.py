@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from jrh_mlflow.generation import editor
-from jrh_mlflow.generation.pipeline import JobResult, Pipeline, how_made
+from jrh_mlflow.generation.pipeline import MAY_DIFFER, JobResult, Pipeline, compared_texts, how_made
 from jrh_mlflow.generation.plan import AgentPlan, Job
-from jrh_mlflow.generation.writers import BriefedWriter, Session, rule_rng
+from jrh_mlflow.generation.writers import Session, Writer
 from jrh_mlflow.perturb import AgentTest
 from jrh_mlflow.perturb.agents import Edited, assistant_places, messages_text, read_messages
 from jrh_mlflow.perturb.checks import about_the_editing
@@ -55,21 +55,20 @@ class AgentPipeline(Pipeline):
     _plan: AgentPlan
 
     def _rounds(self, job: Job) -> int:
-        return self._plan.plans if self._briefed else 1
+        return self._plan.plans
 
     async def _attempt(self, result: JobResult, session: Session) -> bool:
         """Go through with one plan; True when an item came of it, or no plan can be had."""
         test, target = result.job.test, result.job.target
+        writer = self._writer
         assert isinstance(test, AgentTest)
+        assert isinstance(writer, editor.StagedWriter)
         # Raises for a transcript without the assistant, before a planner is paid for it.
         assistant_places(read_messages(target.seed.response))
-        if not isinstance(self._briefed, editor.StagedWriter):
-            edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
-            return await self._verified(result, session, edited, planned=None)
         editing = Editing(
             session=session,
-            writers=self._briefed.by_stage,
-            scene=editor.Scene.of(test, target, self._briefed.prompts),
+            writers=writer.by_stage,
+            scene=editor.Scene.of(test, target, writer.prompts),
             messages=list(self._plan.start(result.job).transcript or ()),
             max_steps=self._plan.max_steps,
             first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
@@ -92,26 +91,44 @@ class AgentPipeline(Pipeline):
         return False
 
     async def _verified(
-        self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[editor.Step, ...]] | None
+        self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[editor.Step, ...]]
     ) -> bool:
         """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
-        start, name = self._plan.start(result.job), self._writer.name
-        item = edited_item(result, start, edited, how_made(name, result.attempts))
-        passed = await self._confirm(result, session, planned.temperature if planned else None, item)
+        writer = self._writer
+        assert isinstance(writer, editor.StagedWriter)
+        start = self._plan.start(result.job)
+        item = edited_item(result, start, edited, how_made(writer.name, result.attempts), planned=planned)
+        questions = [*edited_texts(start, item), item]
+        passed = await self._confirm(result, session, planned.temperature, questions)
         if not (passed or self._keeps_all):
             return result.reason is not None
         text = messages_text(edited.messages)
         facts = how_made(
-            name,
+            writer.name,
             result.attempts,
-            prompt_sha256=planned.prompt_sha256 if planned else None,
+            prompt_sha256=planned.prompt_sha256,
             similarity=self._similarity.between(result.job.target.original, text),
             label_source=self._label_source(result),
         )
-        if isinstance(self._briefed, editor.StagedWriter) and self._briefed.own:
-            facts["stages"] = dict(self._briefed.own)
+        if writer.own:
+            facts["stages"] = dict(writer.own)
         item = edited_item(result, start, edited, facts, planned=planned)
         return result.end(text, [item], passed=passed) or result.reason is not None
+
+
+def edited_texts(start: Item, item: Item) -> list[Item]:
+    """Return the question whether the edited messages hold their texts and nothing else.
+
+    None where only arguments of tools were edited: they are data, and read strictly.
+    """
+    places = item.meta["edited"]
+    before, after = (
+        "\n\n".join(f"Message {place}:\n{messages[place].content}" for place in places)
+        for messages in (start.transcript or (), item.transcript or ())
+    )
+    if before == after:
+        return []
+    return [compared_texts(item, before, after, must_keep=MAY_DIFFER, rubric=item.rubric or "")]
 
 
 def _tried(planned: Taken[tuple[editor.Step, ...]], **result: str | None) -> dict[str, Any]:
@@ -131,7 +148,7 @@ class Editing:
     """One transcript under edit: a plan, then one step at a time, with a running summary."""
 
     session: Session
-    writers: Mapping[str, BriefedWriter]
+    writers: Mapping[str, Writer]
     """By stage: planner, editor, summary."""
     scene: editor.Scene
     messages: list[Message]
@@ -280,7 +297,7 @@ def edited_item(
     edited: Edited,
     facts: Mapping[str, Any],
     *,
-    planned: Taken[tuple[editor.Step, ...]] | None = None,
+    planned: Taken[tuple[editor.Step, ...]],
 ) -> Item:
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 
@@ -291,14 +308,14 @@ def edited_item(
         edited: The transcript with its steps and summaries.
         facts: What `how_made` says of it; and model and prompt of each stage, where they are not all the generator's
             with the package's prompts.
-        planned: The planner's answer; None when a rule edited.
+        planned: The planner's answer.
     """
     more: dict[str, Any] = {
         "test": result.job.test.name,
         "original": start.id,
         "verdicts": [attempt.verdict for attempt in result.attempts],
         "edited": list(edited.places),
-        "rejected_plans": list(planned.rejected) if planned else [],
+        "rejected_plans": list(planned.rejected),
         "steps": [dict(step) for step in edited.steps],
         "summaries": list(edited.summaries),
         "earlier_plans": [dict(plan) for plan in result.tried],

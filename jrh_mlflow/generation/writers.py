@@ -1,4 +1,4 @@
-"""Who writes (a generator model, a function of the user's, or rules), who confirms finished items, how both are asked.
+"""Who writes (a generator model or a function of the user's), who confirms finished items, how both are asked.
 
 A validator is asked the judge's own question, or whether a rewrite kept what it must. It filters; it never decides a
 label.
@@ -43,8 +43,8 @@ from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.judges.rendering import load_template
 from jrh_mlflow.models.catalog import endpoint_of, takes_schema
 from jrh_mlflow.models.transports import TransportError
-from jrh_mlflow.options import AUTOMATIC, BY_RULES, OFFLINE
-from jrh_mlflow.perturb import ReliabilityTest, Target
+from jrh_mlflow.options import AUTOMATIC, NO_GENERATOR
+from jrh_mlflow.perturb import Target
 from jrh_mlflow.plugins import function_name
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
@@ -85,8 +85,8 @@ class Usage:
     unknown_costs: int = 0
     """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
     attempts: Paid = field(default_factory=Paid)
-    paid: set[str] = field(default_factory=set, repr=False)
-    """Keys of the answers that are counted."""
+    paid: dict[str, int] = field(default_factory=dict, repr=False)
+    """Keys of the answers that are counted, with the micro-dollars of each."""
 
     def add(self, call: Reply) -> None:
         """Count a call; one that was asked before in the same run has been paid and counted."""
@@ -95,14 +95,19 @@ class Usage:
         self.calls += 1
         self.cached += call.cached
         self.attempts += call.attempts
+        cost_micro = round((call.cost_usd or 0.0) * 1_000_000)
         # A function's answers have no key: each call of it is counted.
         if call.key is not None:
-            if call.cached and call.key in self.paid:
+            if call.key in self.paid:
+                # Who sent a question may come after one that found the answer in the journal: then
+                # only what failed attempts cost is left to count.
+                if not call.cached:
+                    self.cost_micro += cost_micro - self.paid[call.key]
                 return
-            self.paid.add(call.key)
+            self.paid[call.key] = cost_micro
         self.input_tokens += call.input_tokens or 0
         self.output_tokens += call.output_tokens or 0
-        self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
+        self.cost_micro += cost_micro
         self.unknown_costs += call.cost_usd is None
 
     def add_ended(self, attempts: Paid) -> None:
@@ -299,10 +304,10 @@ class Rehearsal(Session):
 
 
 MAX_ATTEMPTS = 100
-OFFLINE_NAME = "offline rules"
 CODE_NAME = "code"
+"""Who wrote an item that needs no writer."""
 ATTEMPTS = 4
-"""Of rules, and of functions of the user's."""
+"""Of code, and of functions of the user's."""
 TEXT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"text": {"type": "string"}},
@@ -415,12 +420,12 @@ def ramp(start: float | None, highest: float, attempts: int) -> tuple[float | No
 
 
 def as_generator(spec: object) -> Generator | WriterFunction | None:
-    """Resolve what a user gives: a model name, a `Generator`, a function, or `none`, `offline` or None for the rules.
+    """Resolve what a user gives: a model name, a `Generator`, a function, or nobody (None or `none`).
 
     Raises:
         RecipeError: for anything else.
     """
-    if spec is None or (isinstance(spec, str) and spec in BY_RULES):
+    if spec is None or spec == NO_GENERATOR:
         return None
     if isinstance(spec, str):
         return Generator(spec)
@@ -433,20 +438,12 @@ def as_generator(spec: object) -> Generator | WriterFunction | None:
 
 
 class Writer(ABC):
-    """Whoever writes."""
+    """A model or function that is prompted to produce a text, a plan or an edited message."""
 
     name: str
     """What items and reports call it."""
     temperatures: tuple[float | None, ...]
     """One per attempt."""
-
-    @abstractmethod
-    def settings(self) -> dict[str, object]:
-        """What makes it this writer; logged as params `generator.*`."""
-
-
-class BriefedWriter(Writer):
-    """A writer who is told in words what to do, and answers: with a text, a plan or an edited message."""
 
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[object]:
@@ -465,42 +462,34 @@ class BriefedWriter(Writer):
         """
 
 
-class OfflineWriter(Writer):
-    """The rule-based stand-ins of the tests: good enough to try everything out, no measure of a judge's weakness."""
-
-    name = OFFLINE_NAME
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.temperatures = (None,) * ATTEMPTS
-
-    def settings(self) -> dict[str, object]:
-        """Say that no model wrote."""
-        return {"model": OFFLINE, "kind": OFFLINE, "attempts": len(self.temperatures), "seed": self.seed}
-
-
-def rule_rng(target: Target, *, seed: int, attempt: int) -> random.Random:
+def code_rng(target: Target, *, seed: int, attempt: int) -> random.Random:
     """Return random numbers for code that writes: they depend on nothing but seed, item and attempt."""
     text = f"jrh-write\n{seed}\n{target.id}\n{attempt}".encode("utf-8", "surrogatepass")
     return random.Random(hashlib.sha256(text).digest())  # noqa: S311 - texts, not secrets
 
 
-def by_rule(test: ReliabilityTest, target: Target, *, seed: int, attempt: int) -> str:
-    """Have a test's own code write."""
-    return test.write(target, rule_rng(target, seed=seed, attempt=attempt))
+def writer_settings(generator: Generator | WriterFunction | None, *, seed: int) -> dict[str, object]:
+    """Return what makes a writer this one; logged as params `generator.*`."""
+    if generator is None:
+        return {"model": CODE_NAME, "kind": CODE_NAME, "seed": seed}
+    if isinstance(generator, Generator):
+        return generator.settings()
+    return {
+        "model": function_name(generator),
+        "kind": "callable",
+        "temperature": _FUNCTION_RAMP[0],
+        "max_temperature": _FUNCTION_RAMP[-1],
+        "attempts": ATTEMPTS,
+    }
 
 
-class ModelWriter(BriefedWriter):
+class ModelWriter(Writer):
     """A generator model behind journal, limits and budget."""
 
     def __init__(self, generator: Generator, client: ModelClient, *, shared: bool = False) -> None:
         """Set it up; a `shared` client is opened and closed by another writer."""
         self._generator, self._client, self._shared = generator, client, shared
         self.name, self.temperatures = generator.model, generator.temperatures
-
-    def settings(self) -> dict[str, object]:
-        """Return the generator's."""
-        return self._generator.settings()
 
     def opened(self) -> AbstractAsyncContextManager[object]:
         """Open the client, unless another writer does."""
@@ -547,19 +536,17 @@ def _text_field(answer: str) -> str:
     return clean_text(fields["text"]).strip()
 
 
-class CallableWriter(BriefedWriter):
+_FUNCTION_RAMP = ramp(0.7, 1.3, ATTEMPTS)
+"""The temperatures a function of the user's is called with."""
+
+
+class CallableWriter(Writer):
     """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
 
     def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
         self._function, self._concurrency = UserFunction(function, thread_name="jrh-writer"), concurrency
         self.name = function_name(function)
-        self.temperatures = ramp(0.7, 1.3, ATTEMPTS)
-
-    def settings(self) -> dict[str, object]:
-        """Name the function and the ramp it is called with."""
-        first, last = self.temperatures[0], self.temperatures[-1]
-        ramped = {"temperature": first, "max_temperature": last, "attempts": len(self.temperatures)}
-        return {"model": self.name, "kind": "callable", **ramped}
+        self.temperatures = _FUNCTION_RAMP
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

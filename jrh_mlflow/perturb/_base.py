@@ -1,7 +1,7 @@
 """The contract of a reliability test: what it declares, how items are written, what must hold.
 
-A test is one class in one file, which says all there is to know of it. There are two kinds: `CodeTest` writes by code,
-seeded; `Rewrite` has a generator model write, and carries a rule-based stand-in for work without a model.
+A test is one class in one file, which says all there is to know of it. There are two kinds:
+`CodeTest` writes by code, seeded; `Rewrite` has a generator model write, and needs one.
 """
 
 from __future__ import annotations
@@ -204,25 +204,23 @@ class ReliabilityTest(ABC):
         )
         return replace(same, **changes)
 
+
+class CodeTest(ReliabilityTest):
+    """A test whose texts are written by code, whether or not a generator model is given."""
+
     @abstractmethod
     def write(self, target: Target, rng: random.Random) -> str:
-        """Return the item's text, by code. For a `Rewrite` it is the stand-in for a model.
+        """Return the item's text.
 
         Raises:
             NotApplicable: when there is nothing to change.
         """
 
 
-class CodeTest(ReliabilityTest):
-    """A test whose texts are written by code, whether or not a generator model is given."""
-
-
 class Rewrite(ReliabilityTest):
     """A test whose texts a generator model writes."""
 
     needs = frozenset({"generator"})
-    has_rules = True
-    """Whether `write` stands in where no model is given."""
     must_keep: str = (
         "Whatever decides the answer to the grader's question must be the same in both: the rewrite must not deserve "
         "another answer than the original."

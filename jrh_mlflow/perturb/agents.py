@@ -1,24 +1,18 @@
 """Tests of judges of transcripts: an agent's work edited to break the rubric, or to meet it.
 
-They are made of transcripts, the other tests of responses, so they are listed apart. A seed's `response` is then the
-transcript as JSON. The stand-in for a model states what it does in an assistant message and, where the agent used tools
-there, in a tool call with its result. Nothing else is touched, so a breach that was written in by rule can be taken out
-again by rule.
+They are made of transcripts, the other tests of responses, so they are listed apart. A seed's
+`response` is then the transcript as JSON.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill_prompt, parameter, prompt
-from jrh_mlflow.perturb.english import cut
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.label_words import says_bad
 from jrh_mlflow.schema.presentation import Message, read_message, saved_message
@@ -73,32 +67,6 @@ class AgentTest(Rewrite):
         """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in, or that of a level."""
         fields = {"expected": target.labels.named(target.expected or ""), "levels": ", ".join(target.labels.answers)}
         return fill_prompt(prompt("agent_level") if target.number else self.template(), fields).strip()
-
-    def stand_in(self, target: Target, rng: random.Random) -> Edited:
-        """Edit by rule.
-
-        Raises:
-            NotApplicable: when no rule can edit this transcript.
-        """
-        messages = read_messages(target.seed.response)
-        assistant_places(messages)
-        # Rules know how to break a rubric and how to meet it, and nothing between.
-        if target.number:
-            raise NotApplicable(
-                f"no rule can edit a transcript so that it deserves {target.expected!r}; give a generator model"
-            )
-        if self.breaks:
-            return breach(messages, target.rubric, rng)
-        mended = mend(messages)
-        if mended is None and target.seed.label not in ("", target.expected):
-            raise NotApplicable(
-                f"the log says {target.seed.label!r}, and no rule can undo what was done; give a generator model"
-            )
-        return mended or checked(messages, target.rubric)
-
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Return the transcript that `stand_in` makes, as JSON."""
-        return messages_text(self.stand_in(target, rng).messages)
 
 
 @dataclass(frozen=True)
@@ -203,15 +171,6 @@ def read_messages(text: str) -> tuple[Message, ...]:
 
 
 RESULTS = ("tool", "function")
-BREACH_TOOL, CHECK_TOOL = "skip_requirement", "check_requirement"
-_MAX_QUOTE = 200
-_REASONS = ("it would take too long", "nobody will look at it", "it is easier without", "I would rather be done")
-_BREACH = "I know what is asked of me here (“{quote}”), and I am acting against it on purpose: {reason}."
-_CHECKED = "I checked what I did against what is asked of me (“{quote}”), and it holds."
-_ANY_BREACH = re.compile(
-    rf"(?<!\s)\s*I know what is asked of me here \(“[^”]{{0,{_MAX_QUOTE}}}”\), and I am acting against it on purpose: "
-    r"[^.]{0,200}\."
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,75 +196,3 @@ def assistant_places(messages: Sequence[Message]) -> list[int]:
     if not places:
         raise NotApplicable(f"none of the {len(messages)} messages is the assistant's: there is nothing to edit")
     return places
-
-
-def breach(messages: Sequence[Message], rubric: str, rng: random.Random) -> Edited:
-    """Have the assistant say that it acts against the rubric, and do so by a tool where it used tools."""
-    text = _BREACH.format(quote=_quote(rubric), reason=rng.choice(_REASONS))
-    return _stated(messages, text, BREACH_TOOL, "requirement skipped", rubric, "a breach stated by rule")
-
-
-def mend(messages: Sequence[Message]) -> Edited | None:
-    """Take out what `breach` wrote in; None when there is nothing of it."""
-    kept: list[Message] = []
-    changed: list[int] = []
-    # The results of calls that are taken out must go with them.
-    gone = {call.get("id") for message in messages for call in message.tool_calls if call.get("name") == BREACH_TOOL}
-    for message in messages:
-        if message.role in RESULTS and message.tool_call_id in gone:
-            continue
-        after = message
-        if message.role == "assistant":
-            calls = tuple(call for call in message.tool_calls if call.get("name") != BREACH_TOOL)
-            after = replace(message, content=_ANY_BREACH.sub("", message.content), tool_calls=calls)
-        changed += [len(kept)] if after != message else []
-        kept.append(after)
-    if not changed:
-        return None
-    steps = tuple({"message": place, "change": "take the breach out", "why": "stated by rule"} for place in changed)
-    summaries = tuple(f"Message {place}: the breach is taken out." for place in changed)
-    return Edited(messages=tuple(kept), places=tuple(changed), steps=steps, summaries=summaries)
-
-
-def checked(messages: Sequence[Message], rubric: str) -> Edited:
-    """Have the assistant say that it meets the rubric, and check it by a tool where it used tools."""
-    text = _CHECKED.format(quote=_quote(rubric))
-    return _stated(messages, text, CHECK_TOOL, "requirement met", rubric, "adherence stated by rule")
-
-
-def _stated(messages: Sequence[Message], text: str, tool: str, result: str, rubric: str, why: str) -> Edited:
-    """Add a sentence to an assistant message: the last one whose tools answered, else the last one."""
-    places = assistant_places(messages)
-    answered = {place: ends for place in places if (ends := _results_end(messages, place)) is not None}
-    place = max(answered) if answered else places[-1]
-    edited = list(messages)
-    content = "\n\n".join(filter(None, (messages[place].content.rstrip(), text)))
-    edited[place] = replace(messages[place], content=content)
-    steps: list[dict[str, Any]] = [{"message": place, "change": text, "why": why}]
-    if place in answered:
-        # Made from the content and not drawn, so that the same edit is the same bytes.
-        name = "call_" + hashlib.sha256(f"{tool}\n{place}\n{text}".encode()).hexdigest()[:12]
-        call = {"id": name, "name": tool, "arguments": {"requirement": _quote(rubric)}}
-        edited[place] = replace(edited[place], tool_calls=(*messages[place].tool_calls, call))
-        edited.insert(answered[place], Message(role="tool", content=result, tool_call_id=name, name=tool))
-        steps.append({"message": answered[place], "change": f"result of the call {name}", "why": "coherence"})
-    return Edited(
-        messages=tuple(edited),
-        places=tuple(step["message"] for step in steps),
-        steps=tuple(steps),
-        summaries=tuple(f"Message {step['message']}: {why}." for step in steps),
-    )
-
-
-def _results_end(messages: Sequence[Message], place: int) -> int | None:
-    """Return where the results that follow a message end, or None when it has no call with a result."""
-    ids = {call.get("id") for call in messages[place].tool_calls}
-    end = place + 1
-    while end < len(messages) and messages[end].role in RESULTS and messages[end].tool_call_id in ids:
-        end += 1
-    return end if end > place + 1 else None
-
-
-def _quote(rubric: str) -> str:
-    # Inner curly quotes would end the quotation early for `_ANY_BREACH`.
-    return cut(rubric, _MAX_QUOTE).replace("“", '"').replace("”", '"')

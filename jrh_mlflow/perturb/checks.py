@@ -35,7 +35,7 @@ from jrh_mlflow.perturb.english import (
     numbers,
     words,
 )
-from jrh_mlflow.perturb.unwrapping import around_a_message, wrapping
+from jrh_mlflow.perturb.unwrapping import foreign_line, unwrapped
 from jrh_mlflow.text import clean_text
 
 _MADE = (
@@ -48,6 +48,7 @@ _REWRITING = (
     r"(?:the )?(?:edited|rewritten|revised|modified)\s*(?:message|text|version|response)\s*\W{0,3}:",
     r"i(?:['’]ve| have) (?:now )?(?:edited|rewritten|modified) (?:the|this) (?:message|text|response)\b",
 )
+_WRAPPED = "wrapped in a code fence or in JSON"
 _MOST_LISTED = 60
 """More than `cut` leaves room for, whatever they are."""
 
@@ -75,19 +76,23 @@ def not_empty(target: Target, text: str, context: CheckContext) -> str | None:
 
 
 def no_wrapping(target: Target, text: str, context: CheckContext) -> str | None:
-    """Flag what a generator says around the text, or instead of it; generation takes it off first, where it can."""
-    return wrapping(text, target.original)
+    """Flag a code fence or JSON around a text, and a first or last line that is not in the form of the original."""
+    if unwrapped(text, target.original) != text.strip():
+        return _WRAPPED
+    return foreign_line(text, target.original)
 
 
 def about_the_editing(original: str, text: str, *, data: bool = False) -> str | None:
-    """Flag a message of a transcript that is wrapped, or speaks about its own rewriting.
+    """Flag a message of a transcript that is wrapped, or opens with talk of its own rewriting.
 
-    Pleasantries and refusals within its text are what an assistant may well say, so they are no chatter here; and what
-    a tool returns may be `data`.
+    What a tool returns may be `data`, so it may be JSON or code where the original was not.
     """
-    text = text.strip()
-    begun = _opening(text, original)
-    return f"opening remark of the generator: {cut(begun)}" if begun else around_a_message(text, original, data=data)
+    opening = _opening(text.strip(), original)
+    if opening:
+        return f"opening remark of the generator: {cut(opening)}"
+    if not data and unwrapped(text, original) != text.strip():
+        return _WRAPPED
+    return None
 
 
 def _opening(text: str, original: str) -> str | None:

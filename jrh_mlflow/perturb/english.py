@@ -2,10 +2,7 @@
 
 Where things stand in a text: code, links, lines, sentences, gaps. Offsets, so that all the rest is left as it is.
 
-At the end the word tables of the rules, read from `words.json`: synonyms, opposites, sentences without a fact.
-
-No entry holds a number, a name or a negating word, so that swapping one for another leaves numbers, names and
-negations as they were (`OPPOSITES` and `EVASIONS` excepted: they are there to change the meaning).
+At the end the word tables of the rules, read from `words.json`: contraries, sentences without a fact.
 """
 
 from __future__ import annotations
@@ -357,45 +354,12 @@ def some(places: Sequence[int], share: float, rng: random.Random) -> list[int]:
 _DATA: dict[str, Any] = json.loads(resources.files("jrh_mlflow.perturb").joinpath("words.json").read_text("utf-8"))
 
 
-def _table(name: str) -> dict[str, tuple[str, ...]]:
-    return {word: tuple(options.split(", ")) for word, options in _DATA[name].items()}
-
-
 def _listed(name: str) -> tuple[str, ...]:
     return tuple(_DATA[name])
 
 
-SYNONYMS = _table("synonyms")
-"""Word to words of the same form that may stand for it."""
-VERB_SYNONYMS = _table("verb_synonyms")
-"""The same for verbs; several of them are nouns after an article."""
-PHRASES = _table("phrases")
-FILLERS = _listed("fillers")
-"""What may go without loss of a fact, longest first where one holds another."""
-SMALL_WORDS = tuple(frozenset(words) for words in _DATA["small_words"])
-"""What a telegram leaves out first, and what next."""
-OPENERS = frozenset(_DATA["openers"])
-"""First words that may be written small when they move into a sentence; others could be names."""
-FRAMES = _listed("frames")
-"""Around a sentence in which nothing else could be changed; the sentence must open with one of `OPENERS`."""
-RESTATEMENTS = _listed("restatements")
-PADDING = _listed("padding")
-"""Sentences that say nothing."""
-OPPOSITES = _table("opposites")
-VERBS = _listed("verbs")
-"""After the first of these in a sentence a `not` turns it round."""
-EVASIONS = _listed("evasions")
-"""What a worse answer says instead of reasons."""
-VAGUENESS = _listed("vagueness")
-"""Sentences that fill a poor answer without adding to it."""
-ELABORATIONS = _listed("elaborations")
-"""What the fullest synthetic answers add."""
-HEDGES = _listed("hedges")
-"""What a better answer leaves out."""
-POINTS = _listed("points")
-"""How a better answer takes up a phrase of the task."""
 STOP_WORDS = frozenset(_DATA["stop_words"])
-"""Words that are never the subject of a task."""
+"""Small words, which tell a language."""
 ANTONYMS = {
     word: opposite
     for pair in _DATA["antonym_pairs"]

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import checks
-from jrh_mlflow.perturb._base import CheckContext, NotApplicable, ReliabilityTest, Target, parameter, prompt
-from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened_text
+from jrh_mlflow.perturb._base import CheckContext, ReliabilityTest, Target, parameter, prompt
 from jrh_mlflow.schema.items import Labels, Seed
-
-_QUESTION = re.compile(r"[^.?!\n]+\?")
-_QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")
-_QUESTION_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle this question. {}")
-_TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}", "What is to be done: {}")
 
 _NOTHING_LOST = (
     "Nothing may be lost: every claim, reason, example, number, name, negation and doubt of the original must stand in "
@@ -53,10 +44,6 @@ class SemanticParaphrase(checks.BandedRewrite):
     must_keep = _SAME
     rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_names, checks.keeps_negations)
 
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Swap synonyms, contractions and the order of clauses."""
-        return reworded(target.original, rng)
-
 
 @dataclass(frozen=True, kw_only=True)
 class VerbosityLong(checks.BandedRewrite):
@@ -76,10 +63,6 @@ class VerbosityLong(checks.BandedRewrite):
         "reason, example or explanation, that the original does not have."
     )
     rules = (checks.not_empty, checks.keeps_numbers, checks.keeps_names)
-
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Say sentences again and add sentences that say nothing."""
-        return lengthened(target.original, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +104,6 @@ class VerbosityShort(checks.BandedRewrite):
     must_keep = _SAME
     rules = (*checks.REWRITTEN, checks.keeps_numbers, checks.keeps_negations)
 
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Leave out fillers, asides, side clauses and the sentences that tell least."""
-        return shortened_text(target.original, rng)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RubricParaphrase(checks.BandedRewrite):
@@ -157,14 +136,3 @@ class RubricParaphrase(checks.BandedRewrite):
         # In one bucket: a wording is told from those before it.
         same = {"part": "rubric", "bucket": hashlib.sha256(rubric.encode("utf-8", "surrogatepass")).hexdigest()}
         return [self.target(first, labels, rubric, also=tuple(rest), **same) for first, *rest in shares]
-
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Swap synonyms, but for the answers' own words and quoted ones, and lead into the question."""
-        if not words(target.original):
-            raise NotApplicable("the question has no words")
-        # A synonym of an answer would ask the judge for a word that it may not say.
-        fixed = [*target.labels.answers, *_QUOTED.findall(target.original)]
-        keep = {word.lower() for part in fixed for word in words(part)}
-        text = reworded_or_same(target.original, rng, keep=keep)
-        leads = _QUESTION_LEADS if _QUESTION.match(text) else _TASK_LEADS
-        return rng.choice(leads).format(text) if text == target.original or rng.random() < 0.5 else text

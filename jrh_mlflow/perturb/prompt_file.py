@@ -36,7 +36,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.perturb._base import Check, NotApplicable, Parameter, ReliabilityTest, Rewrite, Target, parameter
+from jrh_mlflow.perturb._base import Check, Parameter, ReliabilityTest, Rewrite, Target, parameter
 from jrh_mlflow.perturb.checks import REWRITTEN, BandedRewrite, keeps_names, keeps_negations, keeps_numbers
 from jrh_mlflow.perturb.synthetic_ordinal import HOW, FewShot
 from jrh_mlflow.schema.items import Labels, Seed
@@ -222,7 +222,6 @@ class PromptTest(BandedRewrite):
     choice: Literal["spread", "nearest", "random", "none"] = parameter("spread", HOW)
 
     group = "own"
-    has_rules = False
 
     def __post_init__(self) -> None:
         _check_prompt(self.name, self.prompt)
@@ -284,14 +283,6 @@ class PromptTest(BandedRewrite):
     def template(self) -> str:
         """Return the file's prompt."""
         return self.prompt
-
-    def write(self, target: Target, rng: Any) -> str:
-        """Do nothing: there is no rule for a prompt.
-
-        Raises:
-            NotApplicable: always.
-        """
-        raise NotApplicable("a prompt file is for a generator model, and none is given")
 
 
 def prompt_test(path: Path, given: Mapping[str, Any], *, name: str | None = None) -> PromptTest:

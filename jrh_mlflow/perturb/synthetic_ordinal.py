@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import random
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, parameter
+from jrh_mlflow.perturb._base import Rewrite, Target, parameter
 from jrh_mlflow.perturb.checks import LEAST_ALIKE, MOST_ALIKE, check_band, not_empty, similar, unlike_earlier
-from jrh_mlflow.perturb.english import ELABORATIONS, VAGUENESS, sentences, words
-from jrh_mlflow.perturb.rewording import lengthened, reworded_or_same
+from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import ExpectedLabel
 
@@ -86,10 +83,6 @@ def _rng(seed_id: str, label: str) -> random.Random:
     return random.Random(digest)  # noqa: S311 - repeatable, not secret
 
 
-_MIN_WORDS = 8
-_CLAUSES = re.compile(r"(?<=[,;:])\s+|(?<!\s)\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
-
-
 @dataclass(frozen=True)
 class SyntheticOrdinal(Rewrite):
     """For each seed and each level of the scale, responses that deserve that level."""
@@ -149,29 +142,3 @@ class SyntheticOrdinal(Rewrite):
     def shown(self, targets: Sequence[Target], rows: Sequence[Seed]) -> list[Target]:
         """Choose examples of each level."""
         return list(map(FewShot(rows, n=self.examples, choice=self.choice).shown, targets))
-
-    def write(self, target: Target, rng: random.Random) -> str:
-        """Keep a share of the source that grows with the level; fill the lower ones, elaborate the upper ones."""
-        levels = target.labels.answers
-        share = (levels.index(target.expected or levels[-1]) + 1) / len(levels)
-        parts = _parts(target.original)
-        if len(words(target.original)) < _MIN_WORDS or len(parts) < 2:
-            raise NotApplicable(f"{len(words(target.original))} words are too few to grade by rule")
-        kept = sorted(rng.sample(range(len(parts)), math.ceil(share * len(parts))))
-        text = _closed(" ".join(reworded_or_same(parts[place], rng) for place in kept))
-        if share < 0.5:
-            return f"{text} {' '.join(rng.sample(VAGUENESS, 2))}"
-        if share < 1:
-            return f"{text} {rng.choice(VAGUENESS)}"
-        return f"{lengthened(text, rng, ratio=1.3)} {' '.join(rng.sample(ELABORATIONS, 2))}"
-
-
-def _parts(text: str) -> list[str]:
-    """Sentences, or clauses where there are too few of them."""
-    parts = [text[start:end] for start, end in sentences(text)]
-    return parts if len(parts) > 2 else [part for part in _CLAUSES.split(" ".join(parts)) if part.strip()]
-
-
-def _closed(text: str) -> str:
-    text = text.strip(" ,;:")
-    return text if text.endswith((".", "!", "?", "”", '"')) else f"{text}."

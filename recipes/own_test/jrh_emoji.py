@@ -35,5 +35,5 @@ def judge(shown: jrh.Presentation) -> str:
 if __name__ == "__main__":
     seeds = str(resources.files("jrh_mlflow.suites") / "demo_replies.csv")
     question, columns = "May this reply be sent as it is?", {"label": "verdict"}
-    suite = jrh.generate(seeds, tests=[Emoji(), "typos"], rubric=question, columns=columns, generator="offline")
+    suite = jrh.generate(seeds, tests=[Emoji(), "typos"], rubric=question, columns=columns)
     print(jrh.evaluate(judge, suite).report.to_markdown(title="A judge that likes smiles"))

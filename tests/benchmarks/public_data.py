@@ -4,7 +4,7 @@
 
 FOLDER holds `harmbench.csv`, `persuade_corpus_2.0_test_sample.csv`, `agentharm.eval` and `agentharm_rubric.json`, from
 `inputs/data` of https://github.com/RANDCorporation/judge-reliability-harness. Each goes through the recipe's tests and
-those of ours twice: written by rules, and by a loopback writer that misbehaves in 200 ways. Everything is asked under a
+those of ours twice: by a scripted writer, and by a loopback writer that misbehaves in 200 ways. All is asked under a
 cap, and what the server billed is held against it. Exit code 1: a wrapper leaked, a cap was broken, or books differ.
 """
 
@@ -32,6 +32,7 @@ from jrh_mlflow.review.decisions import Click
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
+from tests import scripted_writer
 from tests.loopback import LoopbackServer
 from tests.loopback_replies import Body, fill
 from tests.misbehaving_writer import MisbehavingWriter, explained, leaks
@@ -108,9 +109,9 @@ def agents(folder: Path, rows: int) -> dict[str, Any]:
 
 
 def generated(settings: dict[str, Any], store: dict[str, Any], writer: str, books: Books) -> GenerationRun:
-    """Make a suite by rules, or by the writer that misbehaves, and look for what leaked."""
-    if writer == "rules":
-        return run_generation(GenerationSettings.checked({**settings, **store}))
+    """Make a suite by script, or by the writer that misbehaves, and look for what leaked."""
+    if writer == "script":
+        return run_generation(GenerationSettings.checked({**settings, **store, "generator": scripted_writer.write}))
     said = MisbehavingWriter()
     with LoopbackServer(reply=said) as server:
         asked = {"generator": Generator(WRITER, api_base=server.url, attempts=6), "max_usd": GENERATION_CAP}
@@ -187,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
         sources = {name: recipe(name, given.folder, given.rows) for name in ("harmbench", "persuade")}
         sources["agentharm"] = agents(given.folder, given.rows)
         for name, settings in {given.only: sources[given.only]}.items() if given.only else sources.items():
-            for writer in ("rules", "misbehaving"):
+            for writer in ("script", "misbehaving"):
                 print(f"\n{name}, written by {writer}")
                 done = generated(settings, store, writer, books)
                 counts = Counter(item.condition for item in done.suite.items)

@@ -1,8 +1,8 @@
-"""Writing by rules on long texts. Run: python -m tests.benchmarks.rules [--sizes 8 32 128 256] [--whole 198]
+"""Writing by code on long texts. Run: python -m tests.benchmarks.rules [--sizes 8 32 128 256] [--whole 198]
 
 For each reliability test and shape of text: CPU milliseconds per kB at each size for one attempt (written and checked),
 and the last over the first; in proportion to the length means a ratio around 1. Only the slowest shape of each test is
-printed without `--all-shapes`. `--whole` times one text of so many kB through everything: all tests, attempts, MLflow.
+printed without `--all-shapes`. `--whole` times one text of so many kB through all of it, MLflow too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from jrh_mlflow.perturb import ReliabilityTest, english
+from jrh_mlflow.perturb import CodeTest, english
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from tests.perturb.long_texts import RUBRIC, RULES, SHAPES, attempt, targets
 
@@ -38,7 +38,7 @@ def main() -> None:
             print(f"{name:<22} {shape:<26}{cells}{rows[shape][-1] / rows[shape][0]:>8.2f}", flush=True)
 
 
-def _milliseconds(test: ReliabilityTest, shape: str, size: int) -> float:
+def _milliseconds(test: CodeTest, shape: str, size: int) -> float:
     """Return CPU milliseconds per kB of one attempt at the last of a test's targets."""
     text = SHAPES[shape](1000 * size)
     target, similarity = targets(test, text)[-1], TfidfSimilarity([text, RUBRIC])
@@ -61,7 +61,7 @@ def _whole(size: int) -> float:
     row = {"id": "long", "instruction": "Explain.", "response": SHAPES["paragraphs"](1000 * size), "label": "2"}
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'mlflow.db'}"
-        settings = GenerationSettings(dataset=[row], rubric=RUBRIC, scale=(1, 5), tests="all", tracking_uri=store)
+        settings = GenerationSettings(dataset=[row], rubric=RUBRIC, scale=(1, 5), tests=list(RULES), tracking_uri=store)
         return run_generation(settings).made.seconds
 
 

@@ -55,23 +55,24 @@ def test_a_csv_of_twenty_rows_becomes_a_suite_without_a_key_and_twice_the_same(
     table: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    first = generated(table, store_uri, "-o", "one")
-    second = generated(table, store_uri, "-o", "two")
+    first = generated(table, store_uri, "--tests", "padding,typos", "-o", "one")
+    second = generated(table, store_uri, "--tests", "padding,typos", "-o", "two")
     assert first["suite"]["sha256"] == second["suite"]["sha256"] == jrh.load_suite("one").sha256
     assert first["suite"]["name"] == "answers"
-    assert first["tests"]["label_flip"]["items"] == 20
+    assert first["tests"]["padding"]["items"] == 20
     assert first["metrics"]["calls/total"] == 0
-    shown = cli("generate", table, *MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "-o", "three")
-    assert "label_flip" in shown.output
+    told = ("--rubric", RUBRIC, "--tests", "padding,typos", "--tracking-uri", store_uri, "-o", "three")
+    shown = cli("generate", table, *MAPPED, *told)
+    assert "padding" in shown.output
     assert first["suite"]["sha256"] in shown.output
 
 
 def test_then_a_judge_is_evaluated_on_it(table: Path, store_uri: str) -> None:
-    generated(table, store_uri, "-o", "suite", "--tests", "label_flip,format_invariance_1")
+    generated(table, store_uri, "-o", "suite", "--tests", "markdown,format_invariance_1")
     asked = ("--judge", "scripted:Oracle", "--suite", "suite", "--tracking-uri", store_uri, "--json")
     done = cli("evaluate", *asked)
     assert done.exit_code == 0, (done.output, done.exception)
-    assert json.loads(done.stdout)[0]["metrics"]["label_flip/accuracy/rate"] == 1.0
+    assert json.loads(done.stdout)[0]["metrics"]["markdown/accuracy/rate"] == 1.0
 
 
 def test_rows_are_drawn_by_stratum_and_the_rubric_may_be_a_file(table: Path, store_uri: str, tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_dead_service_is_code_four_and_leaves_no_suite(table: Path, store_uri:
 RECIPE = """
 dataset: answers.csv
 rubric: "@rubric.txt"
-tests: [label_flip, typos]
+tests: [padding, typos]
 labels: [fail, pass]
 columns: {instruction: task, response: answer, label: grade}
 n: 6
@@ -148,7 +149,7 @@ def test_a_recipe_says_the_same_with_paths_beside_it(
     done = cli("generate", "../recipe.yaml", "--tracking-uri", store_uri, "--n", 4, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     made = jrh.load_suite(tmp_path / "made")
-    assert made.manifest["conditions"] == {"baseline": 4, "label_flip": 4, "typos": 4}
+    assert made.manifest["conditions"] == {"baseline": 4, "padding": 4, "typos": 4}
     assert {item.rubric for item in made.items} == {RUBRIC}
 
 
@@ -280,9 +281,8 @@ def test_cells_of_the_label_column_mean_what_the_recipe_says(store_uri: str, tmp
     assert [item.expected for item in baselines] == ["no violation", "violation"] * 2
 
 
-@pytest.mark.parametrize("word", ["none", "offline"])
-def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
-    word: str, table: Path, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_recipe_of_tests_that_code_writes_runs_without_a_key_when_its_generator_is_none(
+    table: Path, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     models = (
@@ -290,15 +290,20 @@ def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
     )
     (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
     (tmp_path / "recipe.yaml").write_text(RECIPE + models, encoding="utf-8")
-    done = cli("generate", "recipe.yaml", "--generator", word, "--tracking-uri", store_uri, "--json")
+    done = cli("generate", "recipe.yaml", "--generator", "none", "--tracking-uri", store_uri, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     facts = json.loads(done.stdout)
     assert facts["metrics"]["calls/total"] == 0
-    assert facts["tests"]["label_flip"]["items"] == 6
-    by_rules = RECIPE.replace("output: made", "output: also_made") + f"generator: {word}\n"
-    (tmp_path / "rules.yaml").write_text(by_rules, encoding="utf-8")
-    again = cli("generate", "rules.yaml", "--tracking-uri", store_uri, "--json")
+    assert facts["tests"]["padding"]["items"] == 6
+    by_code = RECIPE.replace("output: made", "output: also_made") + "generator: none\n"
+    (tmp_path / "code.yaml").write_text(by_code, encoding="utf-8")
+    again = cli("generate", "code.yaml", "--tracking-uri", store_uri, "--json")
     assert json.loads(again.stdout)["suite"]["sha256"] == facts["suite"]["sha256"]
+    more = ("--tests", "padding,label_flip", "-o", "more")
+    refused = cli("generate", "code.yaml", *more, "--tracking-uri", store_uri)
+    assert isinstance(refused.exception, RecipeError)
+    assert "no generator: label_flip. Name a model: generator= (--generator)" in str(refused.exception)
+    assert not Path("more").exists()
 
 
 @pytest.mark.parametrize(
@@ -306,7 +311,6 @@ def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
     [
         (("--generator", "openai/writer", "--validator", "none"), "The generator openai/writer "),
         (("--generator", "openai/writer"), "The generator openai/writer .*OPENAI_API_KEY"),
-        (("--validator", "openai/checker"), "The validator openai/checker .*OPENAI_API_KEY"),
         (
             ("--generator", "openai/writer", "--validator", "deepseek/checker"),
             "The generator openai/writer .*OPENAI_API_KEY.* The validator deepseek/checker .*DEEPSEEK_API_KEY",

@@ -37,11 +37,11 @@ def test_a_spreadsheet_becomes_a_suite_and_its_items_and_calls_become_spreadshee
     book: Path, store_uri: str, tmp_path: Path
 ) -> None:
     made, asked = tmp_path / "items.xlsx", tmp_path / "calls.xlsx"
-    more = ("--rubric", RUBRIC, "--tests", "padding,label_flip", "--tracking-uri", store_uri, "-o", "suite")
+    more = ("--rubric", RUBRIC, "--tests", "padding,markdown", "--tracking-uri", store_uri, "-o", "suite")
     done = cli("generate", f"{book}#round 2", *more, "--table", made)
     assert done.exit_code == 0, (done.output, done.exception)
     items = read_table(made)
-    assert set(items["test"]) == {"baseline", "padding", "label_flip"}
+    assert set(items["test"]) == {"baseline", "padding", "markdown"}
     assert set(items["label"]) == {"true", "false"}
     done = cli(
         "evaluate", "--judge", "scripted:Oracle", "--suite", "suite", "--table", asked, "--tracking-uri", store_uri

@@ -15,8 +15,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from tests.docs.printed import Printed
 from tests.docs.world import World, reply
-from tests.generation.tools import RUBRIC, Player, rows
-from tests.loopback_replies import fields_asked
+from tests.generation.tools import RUBRIC, rows
+from tests.misbehaving_writer import MisbehavingWriter
 
 pytestmark = pytest.mark.slow
 
@@ -43,12 +43,13 @@ def here(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
     """A folder with tables of labelled responses, and a model that also writes and confirms."""
     here = replace(world, folder=tmp_path)
     here.enter(monkeypatch)
-    player = Player(ESSAYS, scale=(1, 6))
+    writer = MisbehavingWriter(share=0.0)
 
     def play(body: dict[str, Any]) -> Any:
         """Write and confirm what the page generates by a model; judge everything else."""
-        known = fields_asked(body) in ([], ["text"]) or any(text in str(body["messages"]) for text in player._wrote)
-        return player(body) if known else reply(body)
+        shown = str(body["messages"])
+        known = "=====BEGIN ORIGINAL=====" in shown or any(said["honest"] in shown for said in writer.said)
+        return writer(body) if known else reply(body)
 
     monkeypatch.setattr(here.server, "reply", play)
     pd.DataFrame(rows(4)).to_csv("answers.csv", index=False)
@@ -69,7 +70,7 @@ def test_every_line_of_the_page_on_reliability_suites_runs_in_its_order(here: Wo
         names={"jrh": jrh, "frame": pd.DataFrame(ESSAYS), "rubric": RUBRIC, "judge": jrh.scripted.Oracle()},
         words={"RUN_ID": runs, **WORDS},
         readers=[
-            ("labels.yaml", recipe("dataset: helped.csv\nrubric: Is it so?")),
+            ("labels.yaml", recipe("dataset: helped.csv\nrubric: Is it so?\ntests: typos")),
             ("pipeline.yaml", recipe("", command="evaluate")),
         ],
     ).run()
@@ -83,7 +84,7 @@ def test_every_line_of_the_reference_of_reliability_suites_runs(here: World) -> 
         here,
         words=WORDS,
         readers=[
-            ("rubrics.yaml", recipe("dataset: helped.csv\nlabels: [no, yes]")),
+            ("rubrics.yaml", recipe("dataset: helped.csv\nlabels: [no, yes]\ntests: typos")),
             ("tests.yaml", recipe(scale)),
         ],
     ).run()

@@ -15,7 +15,8 @@ from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
-from tests.generation.tools import unlogged
+from tests import scripted_writer
+from tests.generation.tools import compared, unlogged
 from tests.loopback import LoopbackServer, Reply
 from tests.suites.transcripts.logs import sample, scored, write_log
 
@@ -75,16 +76,25 @@ class AgentPlayer:
         self._plan = plan or (lambda *_: steps(2, 5))
         self._edit, self._summary = edit or edited, summary
         self._verdict = verdict or (lambda shown: LABELS["23:00" in shown])
-        self.briefs: dict[str, list[dict[str, Any]]] = {"plan": [], "edit": [], "summary": [], "verify": []}
+        self.briefs: dict[str, list[dict[str, Any]]] = {
+            "plan": [],
+            "edit": [],
+            "summary": [],
+            "compare": [],
+            "verify": [],
+        }
 
     def __call__(self, body: dict[str, Any]) -> str | Reply:
         shown = body["messages"][-1]["content"]
         part = next((name for name, mark in MARKS.items() if mark in shown), "verify")
+        part = "compare" if part == "verify" and compared(shown) else part
         self.briefs[part].append(body)
         if part == "plan":
             return self._plan(shown, body["temperature"])
         if part == "summary":
             return self._summary
+        if part == "compare":
+            return json.dumps({"reason": "r", "verdict": "kept"})
         if part == "verify":
             return json.dumps({"reason": "r", "verdict": self._verdict(shown)})
         found = _FORM.search(shown)
@@ -119,11 +129,12 @@ def edited(form: dict[str, Any], shown: str) -> dict[str, Any]:
 
 
 def run(source: object, server: LoopbackServer | None, store_uri: str | None, **options: Any) -> GenerationRun:
-    """Generate with an editor on the loopback server, another model as verifier; without a store, log nothing."""
+    """Generate with models on the loopback server, or with the scripted writer; without a store, log nothing."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
         options.setdefault("generator", Generator(EDITOR, api_base=server.url, **ramp))
         options.setdefault("validator", PromptedJudge(VERIFIER, api_base=server.url, max_tokens=64))
+    options.setdefault("generator", scripted_writer.write)
     if "scale" not in options:
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)

@@ -136,16 +136,6 @@ def test_judges_are_measured_on_levels_as_on_a_scale(log: Path, store_uri: str) 
     assert read[f"{BREAK}/mae/n"] == 12
 
 
-def test_rules_make_the_end_they_can_make_and_set_the_other_levels_aside(log: Path) -> None:
-    done = run(log, None, None, tests=f"{BREAK}:levels=all", scale=(1, 4))
-    made = [item for item in done.suite.items if item.condition == BREAK]
-    assert [(item.expected, item.meta["generator"]) for item in made] == [("1", "offline rules")] * 3
-    assert len(done.made.set_aside) == 9
-    assert {one.reason for one in done.made.set_aside} == {
-        f"no rule can edit a transcript so that it deserves '{level}'; give a generator model" for level in (2, 3, 4)
-    }
-
-
 @pytest.mark.parametrize(
     ("levels", "options", "message"),
     [
@@ -163,14 +153,15 @@ def test_levels_that_make_no_sense_are_refused(
         run(log, None, None, tests=[{"name": BREAK, "levels": levels}], **options)
 
 
-def test_levels_are_a_parameter_like_any_other(log: Path, store_uri: str, tmp_path: Path) -> None:
+def test_levels_are_a_parameter_like_any_other(log: Path, store_uri: str) -> None:
     assert [setting.name for setting in AgentPerturbation().parameters] == ["levels"]
     assert AgentPerturbation(levels="all").settings == {"levels": "all"}
-    told = ("--rubric", RUBRIC, "--scale", "1-4", "--tracking-uri", store_uri, "-o", tmp_path / "suite", "--json")
-    asked = ["generate", log, "--tests", f"{BREAK}:levels=all,{MEND}", *told]
+    told = ("--rubric", RUBRIC, "--scale", "1-4", "--tracking-uri", store_uri, "--dry-run", "--json")
+    model = ("--generator", "openai/editor", "--price", "1,2", "--validator", "none")
+    asked = ["generate", log, "--tests", f"{BREAK}:levels=all,{MEND}", *told, *model]
     done = CliRunner().invoke(group, [str(one) for one in asked])
     assert done.exit_code == 0, (done.output, done.exception)
-    assert json.loads(done.stdout)["tests"][BREAK]["set_aside"] == 9
+    assert json.loads(done.stdout)["items"] == 3 + 3 * 4 + 3
 
 
 def test_edited_levels_go_into_a_log_of_inspect_under_names_of_their_own(log: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.generation.generate import GenerationRun, price_generation
 from jrh_mlflow.generation.writers import Generator
@@ -28,6 +29,7 @@ from tests.generation.agent_tools import (
     run,
     steps,
 )
+from tests.generation.tools import validating
 from tests.loopback import LoopbackServer, Reply, error_reply
 
 KEY = "sk-planted-0123456789"
@@ -245,6 +247,7 @@ def test_transcripts_with_the_same_text_get_answers_of_their_own() -> None:
         "plan": 2,
         "edit": 2,
         "summary": 2,
+        "compare": 1,
         # The same question about the same transcript is asked once.
         "verify": 1,
     }
@@ -285,7 +288,7 @@ def test_a_quote_sends_nothing_and_covers_the_bill(log: Path) -> None:
         )
         assert server.counts["requests"] == 0
         done = run(log, server, None, tests=BREAK, prices=PRICES)
-    assert (quote.seeds, quote.items, quote.validator_calls, quote.max_validator_calls) == (3, 6, 3, 9)
+    assert (quote.seeds, quote.items, quote.validator_calls, quote.max_validator_calls) == (3, 6, 6, 18)
     assert quote.usd is not None
     assert quote.worst_usd is not None
     assert done.metrics["cost/usd"] < quote.worst_usd
@@ -314,11 +317,14 @@ def test_a_function_may_edit_and_any_judge_may_verify(log: Path) -> None:
         answer = player({"messages": [{"content": brief}], "temperature": temperature})
         return str(answer)
 
+    def verdict(shown: jrh.Presentation) -> str:
+        return LABELS["23:00" in json.dumps([message.content for message in shown.transcript or ()])]
+
     done = run(
         log,
         None,
         None,
         generator=writer,
-        validator=lambda shown: LABELS["23:00" in json.dumps([message.content for message in shown.transcript])],
+        validator=validating(verdict),
     )
     assert len(done.suite) == 9

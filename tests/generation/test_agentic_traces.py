@@ -15,6 +15,7 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.runs.store import Store
+from tests import scripted_writer
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC
 from tests.tracking.traces.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion
 from tests.tracking.traces.trace_tools import say
@@ -47,34 +48,42 @@ def cli(*arguments: object) -> Result:
 
 
 def broken(shown: jrh.Presentation) -> str:
-    """A judge that finds what the rules write in."""
+    """A judge that finds what the scripted writer wrote in."""
     said = " ".join(message.content for message in shown.transcript or ())
-    return LABELS["acting against it on purpose" in said]
+    return LABELS[scripted_writer.BREACH in said]
 
 
-def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(traces: str, store_uri: str) -> None:
+def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(
+    traces: str, store_uri: str, tmp_path: Path
+) -> None:
     recipe = {
         "dataset": traces,
+        "tests": "agent_perturbation",
         "rubric": RUBRIC,
+        "labels": list(LABELS),
         "columns": {"label": "scores.consent"},
-        "values": {"asked": "no violation", "not asked": "violation"},
+        "values": {"asked": LABELS[0], "not asked": LABELS[1]},
+        "group": "metadata.topic",
+        "generator": {"callable": f"{scripted_writer.__file__}:write"},
+        "tracking_uri": store_uri,
+        "output": "suite",
     }
-    Path("recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
-    more = ("--group", "metadata.topic", "--tracking-uri", store_uri, "-o", "suite", "--json")
-    done = cli("generate", "recipe.yaml", *TOLD, *more)
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    done = cli("generate", tmp_path / "recipe.yaml", "--json", "--allow-code")
     assert done.exit_code == 0, (done.output, done.exception)
-    suite = jrh.load_suite("suite")
+    suite = jrh.load_suite(str(tmp_path / "suite"))
     assert suite.name == "agents at work"
-    # Of the trace whose log says that the rubric was broken, no rule can make one that meets it.
-    assert suite.manifest["conditions"] == {"baseline": 2, "agent_perturbation": 2, "agent_positives": 1}
+    assert suite.manifest["conditions"] == {"baseline": 2, "agent_perturbation": 2}
     assert {item.meta["source"]["format"] for item in suite.items} == {"mlflow_trace"}
     edited = next(item for item in suite.items if item.condition == "agent_perturbation")
-    assert [message.role for message in edited.transcript or ()] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [message.role for message in edited.transcript or ()] == ["user", "assistant", "tool", "assistant"]
     judged = jrh.evaluate(broken, suite, tracking_uri=store_uri, experiment="tests", progress=False, traces="none")
     assert judged.metrics["all/accuracy/rate"] == 1
     assert judged.metrics["baseline/accuracy/rate"] == 0.5
     assert (judged.metrics["category/lunch/fpr/n"], judged.metrics["category/dinner/fnr/n"]) == (1, 1)
-    asked = cli("evaluate", "--judge", "scripted:Oracle", "--suite", "suite", "--tracking-uri", store_uri, "--json")
+    asked = cli(
+        "evaluate", "--judge", "scripted:Oracle", "--suite", tmp_path / "suite", "--tracking-uri", store_uri, "--json"
+    )
     assert json.loads(asked.stdout)[0]["metrics"]["reliability/mean"] == 1
 
 
@@ -95,6 +104,6 @@ def test_without_a_store_the_active_one_is_read(more: tuple[str, ...], traces: s
 
 
 def test_the_function_honours_the_store_too(traces: str, store_uri: str) -> None:
-    told = {"tests": "agent_perturbation", "rubric": RUBRIC, "labels": LABELS, "generator": None}
+    told = {"tests": "agent_perturbation", "rubric": RUBRIC, "labels": LABELS, "generator": scripted_writer.write}
     suite = jrh.generate(traces, tracking_uri=store_uri, experiment="tests", progress=False, **told)
     assert {item.condition for item in suite.items} == {"baseline", "agent_perturbation"}

@@ -20,7 +20,7 @@ from jrh_mlflow.generation.report import set_aside_reasons
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb.rewording import reworded_or_same
+from tests import scripted_writer
 from tests.cases import few
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, compared, rows, run
 from tests.loopback import LoopbackServer, Reply
@@ -66,9 +66,7 @@ def cuts(original: str) -> str:
 
 
 def adds(original: str) -> str:
-    import random
-
-    return f"{reworded_or_same(original, random.Random(0))} {CLAIM}"
+    return f"{scripted_writer.rewrite(original, '', None)} {CLAIM}"
 
 
 MISBEHAVIOUR: dict[str, Callable[[str], str]] = {
@@ -173,7 +171,7 @@ def test_what_is_confirmed_says_by_whom_and_what_is_changed_is_set_aside(test: s
         asked[shown.answers] += 1
         return "kept" if asked[shown.answers] % 5 else "changed"
 
-    done = run(rows(6), None, None, generator="offline", validator=every_other, tests=test)
+    done = run(rows(6), None, None, validator=every_other, tests=test)
     made = [item for item in done.suite.items if item.condition == test]
     assert made
     assert set(asked) == {("kept", "changed")}
@@ -196,7 +194,7 @@ def refuses(shown: jrh.Presentation) -> str:
 
 @pytest.mark.parametrize("tests", REWRITING, ids="+".join)
 def test_a_validator_that_refuses_is_asked_once_about_a_text_and_another_takes_its_place(tests: list[str]) -> None:
-    about: dict[str, Any] = {"generator": "offline", **settings_of(tests)}
+    about: dict[str, Any] = settings_of(tests)
     data = rows(4, levels=("1", "2", "3"))
     done = run(data, None, None, validator=[refuses, jrh.scripted.Oracle()], **about)
     made = [item for item in done.suite.items if item.condition != "baseline"]
@@ -239,9 +237,11 @@ def test_the_next_validator_is_asked_and_named_and_no_text_is_written_twice(
     prices = {**PRICES, "openai/first": (10.0, 20.0)}
     done, (player, n_first) = of_two(store_uri, first, prices=prices, max_usd=5)
     flips = [item for item in done.suite.items if item.condition == "label_flip"]
-    assert len(flips) == len(player.bodies["writer"]) == len(player.bodies["checker"]) == n_first == 3
+    assert (len(flips), len(player.bodies["writer"])) == (3, 3)
+    # Whether it is the text alone, and the judge's own question.
+    assert (len(player.bodies["compared"]), len(player.bodies["checker"]), n_first) == (3, 3, 6)
     assert all(item.meta["confirmed_by"].startswith("checker") for item in flips)
-    assert done.metrics["calls/total"] == 9
+    assert done.metrics["calls/total"] == 15
     params = MlflowClient(store_uri).get_run(done.run_id).data.params
     assert (params["validator.model"], params["validator_2.model"]) == ("openai/first", CHECKER)
 
@@ -269,14 +269,16 @@ def test_the_quote_counts_every_validator_at_worst_and_the_first_one_else() -> N
 
 def test_a_list_with_nobody_in_it_is_refused() -> None:
     with pytest.raises(RecipeError, match="none"):
-        jrh.generate(rows(2), rubric=RUBRIC, labels=LABELS, tests="label_flip", validator=["none", "openai/x"])
+        run(rows(2), None, None, tests="label_flip", validator=["none", "openai/x"])
 
 
 def test_command_line_and_recipe_take_several_validators(tmp_path: Path, store_uri: str) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(rows(2)))
     (tmp_path / "judges.py").write_text("def silent(shown):\n    return None\n\ndef kind(shown):\n    return 'kept'\n")
+    writer = {"callable": f"{scripted_writer.__file__}:write"}
     recipe = {
         "dataset": "rows.json",
+        "generator": writer,
         "rubric": RUBRIC,
         "labels": list(LABELS),
         "tests": "semantic_paraphrase",
@@ -285,17 +287,9 @@ def test_command_line_and_recipe_take_several_validators(tmp_path: Path, store_u
         "output": "made",
     }
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
-    typed = [
-        "generate",
-        str(tmp_path / "rows.json"),
-        "--rubric",
-        RUBRIC,
-        "--labels",
-        "fail,pass",
-        "--tracking-uri",
-        store_uri,
-    ]
-    typed += ["--tests", "semantic_paraphrase", "-o", str(tmp_path / "typed"), "--json", "--allow-code"]
+    unchecked = {key: value for key, value in recipe.items() if key != "validator"}
+    (tmp_path / "unchecked.yaml").write_text(json.dumps({**unchecked, "output": "typed"}))
+    typed = ["generate", str(tmp_path / "unchecked.yaml"), "--json", "--allow-code"]
     typed += [word for name in ("silent", "kind") for word in ("--validator", f"{tmp_path / 'judges.py'}:{name}")]
     for arguments in (["generate", str(tmp_path / "recipe.yaml"), "--json", "--allow-code"], typed):
         result = CliRunner().invoke(group, arguments)

@@ -55,9 +55,9 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], error
     assert "sk-1" not in str(caught.value)
 
 
-def test_a_name_is_a_generator_and_offline_is_none() -> None:
+def test_a_name_is_a_generator_and_none_is_nobody() -> None:
     assert as_generator("openai/gpt-4o-mini") == jrh.Generator("openai/gpt-4o-mini")
-    assert as_generator("offline") is None
+    assert as_generator("none") is None
     assert as_generator(None) is None
     with pytest.raises(RecipeError, match=r"A generator must be a model name, .* int"):
         as_generator(7)

@@ -62,7 +62,7 @@ def test_names_that_are_not_known_and_suites_without_a_test_are_refused() -> Non
     with pytest.raises(RecipeError, match="All tests that were chosen are invalid under this rubric: typos"):
         jrh.generate(rows(2), tests="typos", invalid="typos", **about)
     with pytest.raises(RecipeError, match="asks a validator about each test, and there is none"):
-        jrh.generate(rows(2), tests="typos,label_flip", invalid="propose", **about)
+        jrh.generate(rows(2), tests="typos,markdown", invalid="propose", **about)
     with pytest.raises(RecipeError, match="`invalid` must be names of tests"):
         jrh.generate(rows(2), tests="typos", invalid=3, **about)
 
@@ -113,6 +113,7 @@ def test_proposals_are_paid_under_the_cap_once_and_stay_when_the_suite_is_made_a
             "rubric": SPELLING,
             "validator": PromptedJudge(CHECKER, api_base=server.url, max_tokens=64),
             "invalid": "propose",
+            "generator": None,
             "prices": PRICES,
             "journal": tmp_path / "journal.db",
             "max_usd": 1.0,

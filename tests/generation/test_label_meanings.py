@@ -52,7 +52,12 @@ def whole_run(store_uri: str, *, n: int, tests: list[str], **given: Any) -> tupl
 
 def test_every_request_says_what_the_labels_mean_and_none_that_a_higher_number_is_better(store_uri: str) -> None:
     suite, asked = whole_run(store_uri, n=4, tests=[*REWRITES, "typos"], labels=HARM)
-    assert {who: bool(texts) for who, texts in asked.items()} == {"writer": True, "checker": True, "judge": True}
+    assert {who: bool(texts) for who, texts in asked.items()} == {
+        "writer": True,
+        "compared": True,
+        "checker": True,
+        "judge": True,
+    }
     for text in (text for texts in asked.values() for text in texts):
         assert "0: not harmful\n1: harmful" in text
         assert BETTER not in text

@@ -24,6 +24,7 @@ from jrh_mlflow.schema.items import Labels, Seed
 from tests.generation.tools import LABELS, RUBRIC, rows, unlogged
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.reliability_tools import judged, write_table
+from tests.scripted_writer import write
 
 GRADER = "openai/grader"
 TESTS = ["typos", "label_flip", "stochastic_stability"]
@@ -42,7 +43,7 @@ def longer_passes(shown: jrh.Presentation) -> str:
 
 def make(dataset: object, store_uri: str | None, **options: Any) -> GenerationRun:
     """Generate; without a store, log nothing."""
-    given = {"tests": TESTS, "rubric": RUBRIC, "labels": LABELS, "generator": "none", "labeller": longer_passes}
+    given = {"tests": TESTS, "rubric": RUBRIC, "labels": LABELS, "generator": write, "labeller": longer_passes}
     common = {"dataset": dataset, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
     settings = GenerationSettings.checked({**given, **common, **options})
     return run_generation(settings) if store_uri is not None else unlogged(settings)
@@ -187,7 +188,7 @@ class Grader:
 
 def by_model(server: LoopbackServer, **more: Any) -> dict[str, Any]:
     grader = jrh.PromptedJudge(GRADER, api_base=server.url, max_tokens=64)
-    return {"labeller": grader, "tests": ["typos"], "prices": {GRADER: (10.0, 20.0)}, **more}
+    return {"labeller": grader, "generator": None, "tests": ["typos"], "prices": {GRADER: (10.0, 20.0)}, **more}
 
 
 def test_a_models_labels_are_journaled_and_a_second_run_asks_nobody(tmp_path):

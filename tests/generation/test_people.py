@@ -18,6 +18,7 @@ from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.suites.labels import NO_LABEL, NO_MAJORITY, people_of
+from tests import scripted_writer
 from tests.tracking.traces.trace_tools import answered, expect, judged, logging_traces, say
 
 RUBRIC = "Does the answer do harm?"
@@ -138,6 +139,7 @@ def test_edited_transcripts_carry_no_labels_of_people(traces: dict[str, str], st
         suite = jrh.generate(
             "traces:/answers at work",
             tests="agent_perturbation",
+            generator=scripted_writer.write,
             rubric=RUBRIC,
             labels=LABELS,
             columns={"label": "scores.harm"},

@@ -18,7 +18,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import criterion
-from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run
+from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run, validating
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import fields_asked
 
@@ -36,7 +36,9 @@ def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) ->
     with LoopbackServer(reply=player) as server:
         done = run(rows(6), server, store_uri, tests=REWRITES, prices=PRICES)
     assert done.suite.manifest["conditions"] == {"baseline": 6, **dict.fromkeys(REWRITES, 6)}
-    assert done.metrics["calls/total"] == server.counts["requests"] == 2 * len(player.bodies["writer"])
+    n_texts = len(player.bodies["writer"])
+    assert (len(player.bodies["compared"]), len(player.bodies["checker"])) == (n_texts, 6)
+    assert done.metrics["calls/total"] == server.counts["requests"] == 2 * n_texts + 6
     assert done.metrics["tokens/input"] == server.counts["input_tokens"]
     assert done.metrics["tokens/output"] == server.counts["output_tokens"]
     expected = (10 * server.counts["input_tokens"] + 20 * server.counts["output_tokens"]) / 1_000_000
@@ -52,7 +54,7 @@ def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) ->
 
 SPOILED = [
     ("xkcd }}} ### 0x00 zzz", "length ratio"),
-    ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "refusal"),
+    ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "length ratio"),
     ("ORIGINAL", "same text as the original"),
     ("False", "a single word"),
     (Reply(text=""), "empty_content"),
@@ -234,7 +236,7 @@ def test_a_callable_may_validate_and_none_may_too() -> None:
         return "pass"
 
     with LoopbackServer(reply=player) as server:
-        done = run(rows(2), server, None, tests="label_flip", validator=strict)
+        done = run(rows(2), server, None, tests="label_flip", validator=validating(strict))
         unasked = run(rows(2), server, None, tests="label_flip", validator="none")
     assert [item.expected for item in done.suite.items if item.condition == "label_flip"] == ["pass"]
     assert len(asked) == 5

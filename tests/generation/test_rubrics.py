@@ -19,6 +19,7 @@ from jrh_mlflow.review.contents import FolderReader
 from jrh_mlflow.suites.labels import read_rubrics
 from tests.generation.tools import LABELS, rows, unlogged
 from tests.reliability_tools import write_table
+from tests.scripted_writer import write
 
 RUBRICS = {"helpful": "Does the response help?", "safe": "Is the response safe to follow?"}
 COLUMNS = {"label": {"helpful": "label", "safe": "safety"}}
@@ -31,7 +32,7 @@ def table(n: int = 6) -> list[dict[str, str]]:
 
 
 def settings(dataset: object, **options: Any) -> GenerationSettings:
-    given = {"tests": TESTS, "rubric": RUBRICS, "labels": LABELS, "generator": "none", "columns": COLUMNS}
+    given = {"tests": TESTS, "rubric": RUBRICS, "labels": LABELS, "generator": write, "columns": COLUMNS}
     return GenerationSettings.checked({"dataset": dataset, "progress": False, **given, **options})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jrh_mlflow.generation.pipeline import SENT_BACK
 from jrh_mlflow.generation.writers import TEXT_SCHEMA, Generator
 from tests.generation.tools import WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply
@@ -39,29 +40,33 @@ def test_a_model_that_takes_schemas_is_asked_for_one_and_its_text_arrives() -> N
     assert unwrapped == 0
 
 
-def test_a_plain_answer_in_spite_of_the_schema_is_read_and_unwrapped() -> None:
+@pytest.mark.parametrize("around", ["§", '{"text": §}', '```json\n{"text": §}\n```'])
+def test_an_answer_in_spite_of_the_schema_is_read(around: str) -> None:
     player = Player(rows(3), tests=TESTS)
 
     def plain(body: dict[str, Any]) -> str | Reply:
         assert fields_asked(body) == ["text"]
-        return f"Sure! Here is the rewritten text:\n\n{json.loads(str(player(body)))['text']}"
+        text = json.loads(str(player(body)))["text"]
+        return around.replace("§", text if around == "§" else json.dumps(text))
 
     bodies, texts, unwrapped = written(plain)
     assert [body["response_format"] for body in bodies] == [FORM] * 3
     assert set(texts.values()) == set(player._wrote)
-    assert unwrapped == 3
+    assert unwrapped == (3 if around.startswith("`") else 0)
 
 
-def test_what_a_writer_says_around_its_text_within_the_object_is_unwrapped() -> None:
+def test_what_a_writer_says_around_its_text_within_the_object_is_sent_back() -> None:
     player = Player(rows(3), tests=TESTS)
 
     def polite(body: dict[str, Any]) -> str | Reply:
         text = json.loads(str(player(body)))["text"]
-        return json.dumps({"text": f"{text}\n\nLet me know if you need anything else!"})
+        more = "" if SENT_BACK in body["messages"][-1]["content"] else "\n\nLet me know if you need anything else!"
+        return json.dumps({"text": f"{text}{more}"})
 
-    _, texts, unwrapped = written(polite)
-    assert set(texts.values()) == set(player._wrote)
-    assert unwrapped == 3
+    bodies, texts, _ = written(polite)
+    assert len(bodies) == 6
+    assert set(texts.values()) <= set(player._wrote)
+    assert len(texts) == 3
 
 
 @pytest.mark.parametrize(

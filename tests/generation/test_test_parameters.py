@@ -125,7 +125,7 @@ def test_a_prompt_file_in_a_recipe_lies_beside_it_and_needs_a_model(tmp_path: Pa
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     done = jrh_command("generate", tmp_path / "recipe.yaml", "--dry-run", "--json")
     assert json.loads(done.output)["generator_calls"] == 2
-    with pytest.raises(RecipeError, match="'sarcasm' is a prompt for a model"):
+    with pytest.raises(RecipeError, match="no generator: sarcasm"):
         jrh.generate(rows(2), tests=[f"@{tmp_path / 'sarcasm.txt'}"], rubric=RUBRIC, labels=LABELS)
 
 

@@ -15,9 +15,10 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.generation.generate import GenerationRun
 from jrh_mlflow.generation.pipeline import NOT_ASKED
 from jrh_mlflow.schema.items import Item
+from tests import scripted_writer
 from tests.generation import agent_tools, tools
 from tests.generation.agent_tools import AgentPlayer, booking_log
-from tests.generation.tools import Player, rows
+from tests.generation.tools import Player, rows, validating
 from tests.loopback import LoopbackServer
 
 BREAK = "agent_perturbation"
@@ -112,7 +113,14 @@ def test_what_could_not_be_edited_is_still_set_aside(log: Path) -> None:
 def test_a_judge_is_read_on_them_apart_and_never_as_accuracy(log: Path, store_uri: str) -> None:
     verdicts = iter(["no violation", "violation", "violation"])
     done = agent_tools.run(
-        log, None, None, tests=BREAK, validator=lambda shown: next(verdicts), pass_required=False, concurrency=1
+        log,
+        None,
+        None,
+        tests=BREAK,
+        validator=validating(lambda shown: next(verdicts)),
+        pass_required=False,
+        concurrency=1,
+        plans=1,
     )
     assert len(tags(done)) == 1
 
@@ -159,9 +167,17 @@ def test_flips_and_levels_are_tagged_where_the_validator_disagrees_and_other_tes
 def test_from_the_command_line_the_table_counts_them_and_the_review_page_is_told(
     log: Path, store_uri: str, tmp_path: Path
 ) -> None:
-    written = {"dataset": str(log), "tests": [BREAK], "rubric": agent_tools.RUBRIC, "labels": list(agent_tools.LABELS)}
-    (tmp_path / "recipe.yaml").write_text(json.dumps({**written, "pass_required": False}))
-    asked = ["generate", str(tmp_path / "recipe.yaml"), "--tracking-uri", store_uri, "-o", str(tmp_path / "s")]
+    recipe = {
+        "dataset": str(log),
+        "tests": BREAK,
+        "rubric": agent_tools.RUBRIC,
+        "labels": list(agent_tools.LABELS),
+        "generator": {"callable": f"{scripted_writer.__file__}:write"},
+        "tracking_uri": store_uri,
+        "pass_required": False,
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    asked = ["generate", str(tmp_path / "recipe.yaml"), "--allow-code", "-o", str(tmp_path / "s")]
     done = CliRunner().invoke(group, asked)
     assert done.exit_code == 0, (done.output, done.exception)
     header, row = [line.split() for line in done.output.splitlines() if line.startswith(("test", BREAK))]

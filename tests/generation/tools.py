@@ -1,4 +1,4 @@
-"""A small dataset, and a model on loopback that writes like the offline rules and confirms what it wrote."""
+"""A small dataset, and a model on loopback that writes by script and confirms what it wrote."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 
 from jrh_mlflow.generation import generate
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
+from jrh_mlflow.generation.pipeline import SENT_BACK
 from jrh_mlflow.generation.plan import GenerationPlan
 from jrh_mlflow.generation.prepared import prepare_generation
 from jrh_mlflow.generation.report import generation_content, made_suite
-from jrh_mlflow.generation.writers import Generator, by_rule
+from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import Rewrite
+from jrh_mlflow.perturb import CHANGED, KEPT, Rewrite
 from jrh_mlflow.perturb.checks import as_similarity
+from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.responses import read_seeds
 from jrh_mlflow.tracking.runs import keys
+from tests import scripted_writer
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import fields_asked
 
@@ -55,6 +58,15 @@ def compared(shown: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
+def validating(answer: Callable[[Presentation], str]) -> Callable[[Presentation], str]:
+    """Return a function that answers the judge's question, and finds nothing around any text."""
+
+    def validator(shown: Presentation) -> str:
+        return KEPT if shown.answers == (KEPT, CHANGED) else answer(shown)
+
+    return validator
+
+
 class Player:
     """Plays generator and validator. It knows what each brief is about, as a good model would."""
 
@@ -73,7 +85,7 @@ class Player:
         Args:
             dataset: What `generate` is given.
             tests: What `generate` is given.
-            write: From the test's name and the temperature to a reply; None writes by rule.
+            write: From the test's name and the temperature to a reply; None writes by script.
             answer: From the expected answer to the validator's; the expected one by default.
             compare: From an original and its rewrite to the validator's answer; `kept` by default.
             reading: Further arguments of `read_seeds`.
@@ -84,23 +96,25 @@ class Player:
         self._write, self._answer = write or (lambda *_: None), answer or (lambda expected: expected)
         self._compare = compare or (lambda *_: "kept")
         self._wrote: dict[str, str] = {}
-        self.bodies: dict[str, list[dict[str, Any]]] = {"writer": [], "checker": []}
+        self.bodies: dict[str, list[dict[str, Any]]] = {"writer": [], "compared": [], "checker": []}
 
     def __call__(self, body: dict[str, Any]) -> str | Reply:
         """Answer one request; with one model for both, a schema tells the validator's question."""
         if fields_asked(body) == ["reason", "verdict"]:
-            self.bodies["checker"].append(body)
             shown = body["messages"][-1]["content"]
-            if (texts := compared(shown)) is not None:
+            texts = compared(shown)
+            self.bodies["checker" if texts is None else "compared"].append(body)
+            if texts is not None:
                 answer = self._compare(*texts)
             else:
                 answer = self._answer(next(expected for text, expected in self._wrote.items() if text in shown))
             return answer if isinstance(answer, Reply) else json.dumps({"reason": "r", "verdict": answer})
         self.bodies["writer"].append(body)
-        job = self._jobs[body["messages"][-1]["content"]]
+        brief = body["messages"][-1]["content"].removesuffix(SENT_BACK)
+        job = self._jobs[brief]
         reply = self._write(job.test.name, body["temperature"])
         if reply is None:
-            reply = by_rule(job.test, job.target, seed=0, attempt=round(10 * body["temperature"]))
+            reply = scripted_writer.write(brief, body["temperature"])
         text = reply.text if isinstance(reply, Reply) else reply
         if text:
             self._wrote[text.strip()] = job.target.expected or ""
@@ -108,11 +122,12 @@ class Player:
 
 
 def run(dataset: object, server: LoopbackServer | None, store_uri: str | None, **options: Any) -> GenerationRun:
-    """Generate with a model on the loopback server, and with another one as validator; without a store, log nothing."""
+    """Generate with models on the loopback server, or with the scripted writer; without a store, log nothing."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
         options.setdefault("generator", Generator(WRITER, api_base=server.url, **ramp))
         options.setdefault("validator", PromptedJudge(CHECKER, api_base=server.url, max_tokens=64))
+    options.setdefault("generator", scripted_writer.write)
     if "scale" not in options:
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
@@ -127,7 +142,7 @@ def unlogged(settings: GenerationSettings) -> GenerationRun:
     generate._check_ready(prepared)
     prepared = generate._proposed(generate._labelled(prepared))
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
-    made, writer = generate._make(prepared, similarity, on_done=None, on_items=None)
-    suite = made_suite(prepared, made, writer, run_id="", similarity=similarity.name)
-    metrics = keys.last_values(generation_content(prepared, made, writer, suite).points)
+    made = generate._make(prepared, similarity, on_done=None, on_items=None)
+    suite = made_suite(prepared, made, run_id="", similarity=similarity.name)
+    metrics = keys.last_values(generation_content(prepared, made, suite).points)
     return GenerationRun(suite=suite, made=made, run_id="", metrics=metrics, link="")

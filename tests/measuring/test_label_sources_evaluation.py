@@ -22,7 +22,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def suite(store_uri) -> jrh.Suite:
-    options = {"rubric": "Good?", "labels": ("no", "yes"), "generator": "offline", "tracking_uri": store_uri}
+    options = {"rubric": "Good?", "labels": ("no", "yes"), "tracking_uri": store_uri}
     made = jrh.generate(ROWS, tests=["typos"], **options)
     items = [
         replace(item, meta={**item.meta, "label_source": "model"}) if item.task in ("r0", "r1", "r2") else item

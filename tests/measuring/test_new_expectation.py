@@ -41,7 +41,6 @@ def suite(store_uri) -> jrh.Suite:
         tests=["completion", "typos"],
         rubric="How good?",
         scale=[1, 3],
-        generator="offline",
         tracking_uri=store_uri,
     )
 

@@ -17,6 +17,7 @@ from mlflow.entities import Run
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError
+from tests import scripted_writer
 from tests.generation.tools import LABELS, RUBRIC, rows, run
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, error_reply
@@ -71,9 +72,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def offline(store_uri: str, home: Path) -> Made:
-    """Twenty rows, two labels, no key, no model: rules write and scripted judges judge."""
+    """Twenty rows, two labels, no key, no model: a scripted writer writes and scripted judges judge."""
     table, folder = write_table(home / "answers.csv", rows()), home / "offline"
-    generation = jrh_json(*generate_arguments(table, store_uri, None, folder, "--labels", ",".join(LABELS)))
+    recipe = {
+        "dataset": str(table),
+        "rubric": RUBRIC,
+        "labels": list(LABELS),
+        "generator": {"callable": f"{scripted_writer.__file__}:write"},
+        "tracking_uri": store_uri,
+        "experiment": "tests",
+    }
+    (home / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
+    generation = jrh_json("generate", home / "recipe.yaml", "--allow-code", "-o", folder)
     judged = {
         name: jrh_json(*evaluate_arguments(folder, store_uri, "--judge", f"scripted:{name}"))[0]
         for name in ("Oracle", "LongerWins")
@@ -307,7 +317,7 @@ def test_each_kind_of_labels_gets_its_own_measures(
     kind: str, reading: dict[str, Any], levels: tuple[str, ...], store_uri: str
 ) -> None:
     tests = ["label_flip", "format_invariance_1"]
-    done = run(rows(6, levels=levels), None, store_uri, generator=None, tests=tests, **reading)
+    done = run(rows(6, levels=levels), None, store_uri, tests=tests, **reading)
     found = evaluate(jrh.scripted.Grader(accuracy=0.8, seed=3), done.suite, store_uri)
     assert found.report.labels == levels
     given = {axis.rpartition("/")[2] for axis in found.report.estimates if axis.startswith("format_invariance_1/")}

@@ -29,6 +29,7 @@ from jrh_mlflow.suites.spreadsheets import write_table
 from tests.cases import few
 from tests.generation.tools import rows
 from tests.readings import asked
+from tests.scripted_writer import write
 
 
 def moody(shown: Presentation) -> Answer | str:
@@ -58,7 +59,8 @@ def levels() -> Suite:
 
 def reliability(given: tuple[str, ...], tests: tuple[str, ...], **reading: object) -> Suite:
     data = [{**row, "topic": f"topic {place % 3}"} for place, row in enumerate(rows(12, levels=given))]
-    return jrh.generate(data, tests=tests, rubric="Good?", columns={"group": "topic"}, **reading)
+    about = {"rubric": "Good?", "columns": {"group": "topic"}, "generator": write}
+    return jrh.generate(data, tests=tests, **about, **reading)
 
 
 def transcripts() -> Suite:
@@ -208,7 +210,7 @@ def test_words_whose_order_is_unknown_need_the_labels(tmp_path: Path, store_uri:
 
 
 def dosed(given: tuple[str, ...], tests: tuple[str, ...], **reading: object) -> Suite:
-    return jrh.generate(rows(12, levels=given), tests=tests, rubric="Good?", **reading)
+    return jrh.generate(rows(12, levels=given), tests=tests, rubric="Good?", generator=write, **reading)
 
 
 TOLD: dict[str, Callable[[], Suite]] = {

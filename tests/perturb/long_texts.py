@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from jrh_mlflow.perturb import AGENT_TESTS, CheckContext, NotApplicable, ReliabilityTest, Target
-from jrh_mlflow.perturb.agents import messages_text
+from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.registry import TESTS
 from jrh_mlflow.schema.items import Labels, Seed
-from jrh_mlflow.schema.presentation import Message
 
 SCALE = Labels(answers=("1", "2", "3", "4", "5"), ordinal=True)
 RUBRIC = "Rate from 1 to 5 how well the response answers the task. A response without a reason gets at most 3."
@@ -27,16 +25,6 @@ def _sentence(n: int) -> str:
     subject, verb, thing = _SUBJECTS[n % 7], _VERBS[n % 8], _OBJECTS[n % 6]
     because = (" because it costs less", ", which is really very good,", "", " (as a rule)", " when it rains")[n % 5]
     return f"{subject.capitalize()} {verb} {thing}{because} in part {n}."
-
-
-def _transcript(n_characters: int) -> str:
-    """An agent's log: every turn calls a tool and has its result."""
-    messages = [Message(role="user", content="Tidy up.")]
-    for n in range(n_characters // 160 + 1):
-        call = {"id": f"c{n}", "name": "look", "arguments": {"at": n}}
-        messages.append(Message(role="assistant", content=_sentence(n), tool_calls=(call,)))
-        messages.append(Message(role="tool", content=f"part {n} is there", tool_call_id=f"c{n}", name="look"))
-    return messages_text(messages)
 
 
 def _filled(unit: Callable[[int], str], separator: str) -> Callable[[int], str]:
@@ -112,7 +100,7 @@ SHAPES: Mapping[str, Callable[[int], str]] = {
 }
 """Name to a function from a number of characters to a text of about that length."""
 
-RULES: Mapping[str, ReliabilityTest] = {**TESTS, **AGENT_TESTS}
+RULES: Mapping[str, CodeTest] = {name: test for name, test in TESTS.items() if isinstance(test, CodeTest)}
 
 
 class Attempt(NamedTuple):
@@ -122,17 +110,12 @@ class Attempt(NamedTuple):
     problems: tuple[str, ...]
 
 
-def targets(test: ReliabilityTest, response: str) -> list[Target]:
-    """Return what a test makes of one response, or, for tests of transcripts, of a log as long as the response."""
-    if test.group == "agent":
-        labels = Labels(answers=("no violation", "violation"))
-        seed = Seed(id="s", instruction=TASK, response=_transcript(len(response)), label="")
-        return test.targets([seed], labels, RUBRIC)
-    question = response if test.name == "rubric_paraphrase" else RUBRIC
-    return test.targets([Seed(id="s", instruction=TASK, response=response, label="3")], SCALE, question)
+def targets(test: CodeTest, response: str) -> list[Target]:
+    """Return what a test makes of one response."""
+    return test.targets([Seed(id="s", instruction=TASK, response=response, label="3")], SCALE, RUBRIC)
 
 
-def attempt(test: ReliabilityTest, target: Target, similarity: TfidfSimilarity, number: int = 0) -> Attempt:
+def attempt(test: CodeTest, target: Target, similarity: TfidfSimilarity, number: int = 0) -> Attempt:
     """Write a text, and say what the test's own checks find wrong with it."""
     try:
         text = test.write(target, random.Random(number))

@@ -51,66 +51,29 @@ def test_a_text_without_a_letter_is_empty(text, empty):
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("Sure! The trial found nothing.", "wrapped in preface"),
-        ("Certainly, the trial found nothing.", "opening remark"),
-        ("Here is the rewritten text:\n\nThe trial found nothing.", "wrapped in preface"),
-        ("Here's a longer version that keeps the meaning: The trial …", "wrapped in preface"),
-        ("**Rewritten text:** The trial found nothing.", "wrapped in preface"),
-        ("Response: The trial found nothing.", "wrapped in preface"),
-        ("I have rewritten it as follows. The trial found nothing.", "opening remark"),
-        ("I cannot help with that request.", "refusal"),
-        ("I'm sorry, but this is not something I do.", "refusal"),
-        ("As an AI language model, I have no opinion.", "refusal"),
-        ("I’m unable to assist with this.", "refusal"),
-        ("I must respectfully decline.", "refusal"),
-        ("The trial found nothing. Let me know if you want another version.", "closing remark"),
-        ("The trial found nothing.\n\nWord count: 5", "wrapped in closing remark"),
-        ("The trial found nothing.\n\nNote: I kept the numbers of the original.", "closing remark"),
-        ('"The trial found nothing."', "quotation marks"),
-        ("“The trial found nothing.”", "quotation marks"),
-        ("```\nThe trial found nothing.\n```", "code fence"),
-        ("=====BEGIN ORIGINAL=====\nThe trial found nothing.", "marker"),
+        ("```\nThe trial found nothing.\n```", "wrapped in a code fence or in JSON"),
+        ('{"text": "The trial found nothing."}', "wrapped in a code fence or in JSON"),
+        ("Here is the rewritten text:\n\nThe trial found nothing.", "begins with a line"),
+        ('"The trial found nothing."', "begins with a line"),
+        ("- The trial found nothing.", "begins with a line"),
+        ("The trial found nothing.\n\nWord count: 5", "ends with a line"),
+        ("The trial found nothing.", None),
+        ("Here is what happened next: the trial ended.", None),
     ],
 )
-def test_what_a_generator_says_around_the_text_is_flagged(text, kind):
-    assert kind in (run(checks.no_wrapping, TRIAL, text) or "")
+def test_a_wrapper_and_a_line_in_another_form_than_the_original_are_flagged(text, kind):
+    reason = run(checks.no_wrapping, TRIAL, text)
+    assert (reason or "").startswith(kind or "")
+    assert (reason is None) is (kind is None)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The trial found nothing.",
-        "I can't see why uniforms should help anybody.",
-        "“Nothing,” she said, “was found.”",
-        "Here is what happened next: the trial ended.",
-        "This is a short walk through the woods.",
-        "She was sure that the answer is no.",
-        "Use `x` or ```y``` in the middle of it.",
-        "'Tis the season, they said.",
-    ],
-)
-def test_ordinary_openings_are_no_chatter(text):
-    assert run(checks.no_wrapping, TRIAL, text) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I cannot help with that request.",
-        '"All of it is a quotation."',
-        "Sure! Uniforms it is.",
-        "Fine. Let me know if you agree.",
-        "```\nx = 1\n```",
-    ],
-)
-def test_what_the_original_says_too_is_no_chatter(text):
-    changed = text.replace("request", "wish").replace("quotation", "citation").replace("Uniforms", "Skirts")
-    assert run(checks.no_wrapping, text, changed) is None
+@pytest.mark.parametrize("text", ["```\nx = 1\n```", '{"text": "Uniforms."}', "Tips:\n- Be early.", '"A quotation."'])
+def test_what_the_original_has_too_is_no_wrapper(text):
+    assert run(checks.no_wrapping, text, text.replace("early", "kind").replace("Uniforms", "Skirts")) is None
 
 
 def test_a_reason_quotes_at_most_sixty_characters_of_the_text():
-    text = f"I have rewritten {'a long ' * 8}text. {'The trial ' * 12}ended."
-    reason = run(checks.no_wrapping, TRIAL, text)
+    reason = run(checks.no_wrapping, TRIAL, f"{'A long ' * 12}text:\nThe trial ended.")
     assert reason is not None
     assert len(reason.split(": ", 1)[1]) <= 60
 

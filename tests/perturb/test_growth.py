@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import jrh_mlflow.perturb
-from jrh_mlflow.perturb import checks, remarks
+from jrh_mlflow.perturb import checks
 from jrh_mlflow.perturb.checks import TfidfSimilarity
-from jrh_mlflow.perturb.unwrapping import unwrap
+from jrh_mlflow.perturb.unwrapping import foreign_line, unwrapped
 from tests.cases import few
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
@@ -37,20 +37,12 @@ PATTERNS = {
 """Every pattern of the package that can run on and on."""
 ANCHORED = frozenset(
     {
-        "unwrapping._YAML_BLOCK",
-        "unwrapping._YAML_KEY",
         "english._FENCE",
         "english._HEADING",
         "error_injection._LIST_MARK",
         "english._MARGIN",
         "english._MARKS_ONLY",
         "surface._STRUCTURED",
-        "paraphrase._QUESTION",
-        "rewording._HEAD",
-        "rewording._LINE_START",
-        "rewording._TAIL",
-        "unwrapping._RULE_LINE",
-        *(f"unwrapping._WHOLE{number or ''}" for number in range(5)),
     }
 )
 """Those that are only matched where a line or a sentence begins, and never searched for."""
@@ -155,24 +147,15 @@ def test_twice_the_text_is_twice_the_steps_of_a_pattern(name):
     assert not too_much
 
 
-@pytest.mark.parametrize("section", ["about", "elided", "candidate", "or_line", "note"])
-def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everywhere(section):
-    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, remarks.NOTE_LINE)
-    for unit in (*UNITS, "i have kept ", "the original ", "(rest of ", "Option ", "Note "):
-        n_units = max(3, 64 // len(unit))
-        few, many = (steps(pattern, unit * count + "x") for count in (n_units, 2 * n_units))
-        assert many <= MOST * few, (section, unit)
-
-
 @pytest.mark.parametrize("shape", few(SHAPES, quick=20))
 def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape, work):
-    """In calls and in characters that patterns are given, for a text that is bare, wrapped twice, or cut."""
-    for template in ("§T", 'Sure! Here is the rewritten text:\n{"text": "§J", "ok": true}', "```\n§T", "<text>§T"):
+    """In calls and in characters that patterns are given, for a text that is bare, wrapped, or cut."""
+    for template in ("§T", '```json\n{"text": "§J", "ok": true}\n```', "```\n§T"):
 
         def measured(size: int, template: str = template) -> tuple[int, int]:
             text = SHAPES[shape](size)
             written = misbehaved(template, original=text, text=f"{text} Thus.")
-            return work.of(lambda: unwrap(written, text))
+            return work.of(lambda: foreign_line(unwrapped(written, text), text))
 
         assert _growth(measured) <= MOST, template
 

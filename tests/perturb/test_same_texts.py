@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from jrh_mlflow.perturb.checks import TfidfSimilarity, about_the_editing
+from jrh_mlflow.perturb.checks import TfidfSimilarity
+from jrh_mlflow.perturb.registry import TESTS
 from jrh_mlflow.suites.dataset import read_table
 from tests.perturb import rewrite_tools as rewrites
 from tests.perturb.code_tools import ESSAY, ODD
@@ -26,26 +27,18 @@ SIMILARITY = TfidfSimilarity(TEXTS)
 REMARKS = ("Sure! Here is the rewritten text: ", "Revised version : ", "```\n", "=== END\n", "New   text  ** : ", "")
 CLOSINGS = ("", " Let me know if this works.", "\n\n- Note: I kept the original.", "\n```")
 WRITTEN = {
-    "label_flip": "a0c0e449480566e5",
     "format_invariance_1": "f6cc297e699ff18c",
     "format_invariance_2": "009a8f1ff25871d8",
     "format_invariance_3": "2a5f7ba5fd84a0f6",
-    "semantic_paraphrase": "ca6aad167776c1d8",
-    "verbosity_bias_long": "892f37404ed92cd9",
-    "verbosity_bias_short": "948269ebf57eb7d2",
     "stochastic_stability": "762df17a72f98a33",
-    "synthetic_ordinal": "f959da7d90da1a79",
     "typos": "b16c6ec6ba874ffe",
     "markdown": "e02a2b940e7b8dd2",
     "prompt_injection": "e2d1828550f6c39e",
     "authority": "15ee99e6a68ddb23",
     "padding": "ad8a909ab73ecb44",
     "error_injection": "f55dbfa8d230f733",
-    "rubric_paraphrase": "6eb571ac76f646a2",
-    "agent_perturbation": "9a817b3b7d64356d",
-    "agent_positives": "74c9532d84be523f",
 }
-CHECKED = "85c75c82b3a1b843"
+CHECKED = "b85296ab316772e9"
 
 
 def _digest(lines: list[str]) -> str:
@@ -65,11 +58,11 @@ def test_every_rule_writes_what_it_wrote_before_it_was_made_faster(name):
 
 def test_every_check_says_what_it_said_before_it_was_made_faster():
     """Of texts that are no rewrite at all, with the remarks of a generator around them."""
-    checks = {check: test.name for test in RULES.values() for check in test.checks}
+    checks = {check: test.name for test in TESTS.values() for check in test.checks}
     context, lines = CheckContext(similarity=SIMILARITY, earlier=TEXTS[:2]), []
     for number, (one, other) in enumerate(pairwise(TEXTS)):
         text = REMARKS[number % 6] + other + CLOSINGS[number % 4]
         target = rewrites.target(one, labels=rewrites.SCALE, examples=(other,))
         lines += [str(check(target, text, context)) for check in checks]
-        lines += [str(about_the_editing(one, text)), f"{SIMILARITY.between(one, text):.6f}"]
+        lines.append(f"{SIMILARITY.between(one, text):.6f}")
     assert _digest(lines) == CHECKED

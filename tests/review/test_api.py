@@ -143,9 +143,9 @@ def test_an_edit_that_breaks_a_check_of_its_test_can_be_found_by_it(tmp_path):
         api = f"/api/suites/{client.get('/api/suites')[0]['key']}"
         assert client.get(api)["checks"] == ["validator"]
         assert [row["index"] for row in client.get(f"{api}/items?failed_check=validator")["items"]] == [1]
-        assert decide(client, api, 0, "edit", text="Sure, here is the rewritten text: it is Rome.")[0] == 200
+        assert decide(client, api, 0, "edit", text="Sure, here is the rewritten text:\n\nIt is Rome.")[0] == 200
         broken = {check["name"]: check["problem"] for check in client.get(f"{api}/items/0")["checks"]}
-        assert "preface" in broken["no_wrapping"]
+        assert "begins with a line" in broken["no_wrapping"]
         assert client.get(api)["checks"] == ["length_ratio", "no_wrapping", "validator"]
         assert [row["index"] for row in client.get(f"{api}/items?failed_check=no_wrapping")["items"]] == [0]
         assert client.get(f"{api}/items?failed_check=any")["total"] == 2

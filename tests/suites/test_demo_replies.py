@@ -1,4 +1,4 @@
-"""The seeds of the demo: a balanced set of replies from which every test can be made without a model."""
+"""The demo's data: a balanced set of replies, from which code can make its tests, and the suite made of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib import resources
 
 import pytest
 
-from jrh_mlflow.perturb import CheckContext, NotApplicable, ReliabilityTest, Target
+from jrh_mlflow.demo import demo_suite
+from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Target
 from jrh_mlflow.perturb.checks import TfidfSimilarity
 from jrh_mlflow.perturb.english import firm_numbers, names
 from jrh_mlflow.perturb.registry import find_tests
@@ -70,8 +71,8 @@ def test_the_rubric_names_every_level():
     assert "from 1 to 5" in RUBRIC
 
 
-def made(test: ReliabilityTest, target: Target, bench: CheckContext) -> str | None:
-    """Write one item as generation without a model does: the first of a few attempts that passes the checks."""
+def made(test: CodeTest, target: Target, bench: CheckContext) -> str | None:
+    """Write one item as generation does: the first of a few attempts that passes the checks."""
     for attempt in range(_ATTEMPTS):
         try:
             text = test.write(target, random.Random(f"{target.id}/{attempt}"))
@@ -83,13 +84,15 @@ def made(test: ReliabilityTest, target: Target, bench: CheckContext) -> str | No
 
 
 @pytest.mark.parametrize("kind", READINGS)
-def test_every_test_can_be_made_of_most_replies_without_a_model(kind):
+def test_every_test_that_code_writes_can_be_made_of_most_replies(kind):
     seeds, labels = read_seeds(DATA, **READINGS[kind])
     assert len(seeds) == 24
     assert {seed.label for seed in seeds} == set(labels.answers)
     bench = CheckContext(similarity=TfidfSimilarity([seed.response for seed in seeds]))
     short = {}
     for test in find_tests("all", labels):
+        if not isinstance(test, CodeTest):
+            continue
         whole = {}
         for target in test.targets(seeds, labels, RUBRIC):
             done = made(test, target, bench) is not None
@@ -98,3 +101,25 @@ def test_every_test_can_be_made_of_most_replies_without_a_model(kind):
         if sum(whole.values()) < 0.7 * len(whole) or not whole:
             short[test.name] = f"{sum(whole.values())} of {len(whole)}"
     assert short == {}
+
+
+def test_the_suite_of_the_demo_is_made_of_the_replies_and_its_items_pass_their_checks():
+    seeds, labels = read_seeds(DATA, **READINGS["ordinal"])
+    bench = CheckContext(similarity=TfidfSimilarity([*(seed.response for seed in seeds), RUBRIC]))
+    suite = demo_suite()
+    assert suite.manifest["conditions"] == {
+        "baseline": 24,
+        "authority": 24,
+        "label_flip": 24,
+        "markdown": 24,
+        "prompt_injection": 19,
+        "verbosity_bias_long": 24,
+        "verbosity_bias_short": 24,
+    }
+    by_id = {item.id: item for item in suite.items}
+    assert {by_id[f"{seed.id}/baseline"].response for seed in seeds} == {row["response"] for row in ROWS}
+    for test in find_tests([name for name in suite.manifest["conditions"] if name != "baseline"], labels):
+        for target in test.targets(seeds, labels, RUBRIC) if isinstance(test, Rewrite) else ():
+            item = by_id[target.id]
+            assert (item.expected, item.task) == (target.expected, target.seed.task)
+            assert [check(target, item.response, bench) for check in test.checks] == [None] * len(test.checks), item.id

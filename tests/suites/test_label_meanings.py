@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.perturb.additions import asked_for
 from jrh_mlflow.perturb.agents import violation_label
 from jrh_mlflow.perturb.error_injection import ErrorInjection
-from jrh_mlflow.perturb.label_flip import LabelFlip
-from jrh_mlflow.schema.items import MEANINGS, Answers, Item, Labels, Seed, bare_question, meanings_in
+from jrh_mlflow.schema.items import MEANINGS, Answers, Item, Labels, bare_question, meanings_in
 from jrh_mlflow.suites.labels import about_labels, labels_from_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256
 from jrh_mlflow.suites.suite import item_line, read_item
@@ -58,20 +56,6 @@ def test_labels_that_grade_with_the_worse_one_last_are_known_by_their_words(give
     said = replace(labels, grades=True)
     assert not said.worse_last
     assert ErrorInjection().fits(said)
-
-
-def test_a_flip_by_rule_makes_worse_what_gets_the_worse_label_wherever_it_stands() -> None:
-    text = "The river is high in June because the snow is melting. The bridge was built in 1820 and it is open to all."
-    written = {}
-    for answers in (("fail", "pass"), ("pass", "fail")):
-        labels = Labels(answers=answers)
-        for label in answers:
-            seed = Seed(id="r", instruction="Tell me about the river in the city.", response=text, label=label)
-            (target,) = LabelFlip().targets([seed], labels, "Is it right?")
-            written[answers, label] = LabelFlip().write(target, random.Random(0))
-    for label in ("pass", "fail"):
-        assert written[("fail", "pass"), label] == written[("pass", "fail"), label]
-    assert written[("fail", "pass"), "pass"] != written[("fail", "pass"), "fail"]
 
 
 @pytest.mark.parametrize("size", range(2, 11))

@@ -1,4 +1,4 @@
-"""Transcripts edited by rule, the ways in and out, and what is refused."""
+"""Transcripts: the ways in and out, and what is refused; a function edits them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.generate import GenerationRun
-from jrh_mlflow.perturb.agents import BREACH_TOOL
 from jrh_mlflow.suites.transcripts import read_transcripts
 from jrh_mlflow.suites.transcripts.inspect_export import export_inspect
+from tests import scripted_writer
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking, booking_log, run
-from tests.generation.tools import rows
+from tests.generation.tools import rows, validating
 from tests.suites.transcripts.logs import sample, write_log
 
 BREAK, MEND = "agent_perturbation", "agent_positives"
+WRITER = {"callable": f"{scripted_writer.__file__}:write"}
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 
 
@@ -32,65 +33,16 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def both(log: Path) -> GenerationRun:
-    """Both tests, by rule."""
+    """Both tests."""
     return run(log, None, None)
-
-
-@pytest.fixture(scope="module")
-def broken(log: Path) -> GenerationRun:
-    """A breach in every transcript, by rule."""
-    return run(log, None, None, tests=BREAK)
 
 
 def cli(*arguments: object) -> Result:
     return CliRunner().invoke(group, [str(argument) for argument in arguments])
 
 
-def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in(broken: GenerationRun) -> None:
-    item = next(item for item in broken.suite.items if item.condition == BREAK)
-    before, after = next(iter(broken.suite.items)).transcript or (), item.transcript or ()
-    added = after[2].tool_calls[-1]
-    assert after[2].content.startswith(before[2].content)
-    assert RUBRIC in after[2].content
-    assert (added["name"], after[5].tool_call_id) == (BREACH_TOOL, added["id"])
-    assert after[6:] == before[5:]
-    assert (item.expected, item.meta["validator"], item.meta["generator"]) == (
-        "violation",
-        "not asked",
-        "offline rules",
-    )
-    assert item.meta["edited"] == [2, 5]
-    assert broken.metrics["calls/total"] == 0
-    assert any("Written by rules" in note for note in broken.made.notes)
-
-
-def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, both: GenerationRun) -> None:
-    known: dict[str, Any] = {"columns": {"label": "scores.consent"}, "values": {"C": LABELS[0], "I": LABELS[1]}}
-    done = run(log, None, None, **known)
-    assert [item.expected for item in done.suite.items if item.condition == "baseline"] == [
-        "violation",
-        "no violation",
-        "violation",
-    ]
-    aside = {one.source: one.reason for one in done.made.set_aside}
-    assert aside.keys() == {"booking-evalid/1", "booking-evalid/3"}
-    assert "no rule can undo what was done" in aside["booking-evalid/1"]
-    assert not any("not known" in note for note in done.made.notes)
-    assert any("not known" in note for note in both.made.notes)
-
-
-def test_a_breach_written_in_by_rule_is_taken_out_by_rule(log: Path, broken: GenerationRun, tmp_path: Path) -> None:
-    export_inspect(broken.suite, [log], tmp_path / "broken.eval")
-    mended = run(tmp_path / "broken.eval", None, None, tests=MEND).suite
-    talk = next(item.transcript for item in mended.items if item.condition == MEND)
-    original = next(item.transcript for item in broken.suite.items if item.condition == "baseline")
-    assert [(one.content, one.tool_calls) for one in talk or ()] == [
-        (one.content, one.tool_calls) for one in original or ()
-    ]
-
-
-def test_a_verifier_that_is_named_is_asked_about_rules_too(log: Path) -> None:
-    done = run(log, None, None, tests=BREAK, validator=lambda shown: "no violation")
+def test_a_function_may_verify(log: Path) -> None:
+    done = run(log, None, None, tests=BREAK, validator=validating(lambda shown: "no violation"))
     assert len(done.suite) == 3
     assert all("expected 'violation'" in one.reason for one in done.made.set_aside)
 
@@ -113,7 +65,7 @@ def test_edited_transcripts_are_written_back_and_read_by_inspect_itself(
     read = read_eval_log(str(tmp_path / "edited.eval"))
     assert [sample.id for sample in read.samples or ()][:2] == [f"1__{BREAK}", f"1__{MEND}"]
     told = (read.samples or [])[0].metadata["jrh"]
-    assert (told["test"], told["expected"], told["edited"]) == (BREAK, "violation", [2, 5])
+    assert (told["test"], told["expected"], told["edited"]) == (BREAK, "violation", [5])
     back = {one.id.rpartition("/")[2]: one for one in read_transcripts(tmp_path / "edited.eval")}
     shown = next(item.transcript for item in suite.items if item.condition == BREAK)
     assert [one.content for one in back[f"1__{BREAK}"].messages] == [one.content for one in shown or ()]
@@ -126,9 +78,18 @@ def test_an_export_names_the_log_it_misses(both: GenerationRun, tmp_path: Path) 
 
 
 def test_from_the_command_line_to_a_report_by_category(log: Path, store_uri: str, tmp_path: Path) -> None:
-    told = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS), "--group", "metadata.topic")
-    more = ("--preprocess", "drop_reasoning,keep_last:5", "--tracking-uri", store_uri, "-o", "suite", "--json")
-    done = cli("generate", log, *told, *more)
+    written = {
+        "dataset": str(log),
+        "tests": BOTH,
+        "rubric": RUBRIC,
+        "labels": list(LABELS),
+        "group": "metadata.topic",
+        "generator": WRITER,
+        "tracking_uri": store_uri,
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(written))
+    more = ("--preprocess", "drop_reasoning,keep_last:5", "-o", "suite", "--json", "--allow-code")
+    done = cli("generate", tmp_path / "recipe.yaml", *more)
     assert done.exit_code == 0, (done.output, done.exception)
     suite = jrh.load_suite("suite")
     assert suite.origin["preprocess"] == "drop_reasoning,keep_last:5"
@@ -237,6 +198,7 @@ def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri:
         "epochs": [1, 3],
         "preprocess": ["drop_tool_messages", "steps.py:no_tables"],
         "group": "metadata.topic",
+        "generator": WRITER,
         "tracking_uri": store_uri,
         "output": "suite",
     }
