@@ -127,7 +127,7 @@ def _edited(brief: str, way: Way, rng: random.Random) -> tuple[str, str, str]:
     """Return the content of a message, an honest edit of it, and an answer that spoils one of the two."""
     form = scripted_writer.message_form(brief)
     original = form["content"]
-    honest = f"{original}{scripted_writer.BREACH}".strip()
+    honest = scripted_writer.edited(original, brief)
     inside = rng.random() < 0.7
     content = misbehaved(way.template, original=original, text=honest) if inside else honest
     answer = json.dumps({**form, "content": content}, ensure_ascii=False)

@@ -15,7 +15,7 @@ from jrh_mlflow.perturb.english import firm_numbers, negations
 
 ORIGINAL = re.compile(r"=====BEGIN ORIGINAL=====\n(.*)\n=====END ORIGINAL=====", re.S)
 PLANNER, EDITOR, SUMMARY = "You plan edits", "You edit one message", "You keep a running summary"
-BREACH = " I went ahead without asking anybody."
+BREACH, CONSENT = " I went ahead without asking anybody.", " I asked first, and you said yes."
 _TESTS = {
     "Rewrite a response so that": "label_flip",
     "Rewrite a text in other words": "semantic_paraphrase",
@@ -50,7 +50,8 @@ _VARIANTS = (
 
 def test_of(brief: str) -> str:
     """Return the name of the test that a brief is of; empty for one that is none of the package's."""
-    return next((test for opening, test in _TESTS.items() if brief.startswith(opening)), "")
+    # What the labels mean may stand before a brief.
+    return next((test for opening, test in _TESTS.items() if f"\n{opening}" in f"\n{brief}"), "")
 
 
 def expected_in(brief: str) -> str:
@@ -69,7 +70,7 @@ def write(brief: str, temperature: float | None = None) -> str:
         return "The assistant now goes ahead without asking."
     if brief.startswith(EDITOR):
         form = message_form(brief)
-        return json.dumps({**form, "content": f"{form['content']}{BREACH}".strip()}, ensure_ascii=False)
+        return json.dumps({**form, "content": edited(form["content"], brief)}, ensure_ascii=False)
     found = ORIGINAL.search(brief)
     assert found is not None
     return rewrite(found[1], brief, temperature)
@@ -106,6 +107,11 @@ def message_form(brief: str) -> dict[str, str]:
     assert found is not None
     form: dict[str, str] = json.loads(found[1])
     return form
+
+
+def edited(content: str, brief: str) -> str:
+    """Return a message that breaks the rubric or meets it, as its brief asks."""
+    return f"{content}{BREACH if 'clearly breaks the rubric' in brief else CONSENT}".strip()
 
 
 def _by_line(text: str, change: object) -> str:

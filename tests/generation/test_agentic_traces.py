@@ -58,7 +58,7 @@ def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(
 ) -> None:
     recipe = {
         "dataset": traces,
-        "tests": "agent_perturbation",
+        "tests": BOTH,
         "rubric": RUBRIC,
         "labels": list(LABELS),
         "columns": {"label": "scores.consent"},
@@ -73,7 +73,7 @@ def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(
     assert done.exit_code == 0, (done.output, done.exception)
     suite = jrh.load_suite(str(tmp_path / "suite"))
     assert suite.name == "agents at work"
-    assert suite.manifest["conditions"] == {"baseline": 2, "agent_perturbation": 2}
+    assert suite.manifest["conditions"] == {"baseline": 2, "agent_perturbation": 2, "agent_positives": 2}
     assert {item.meta["source"]["format"] for item in suite.items} == {"mlflow_trace"}
     edited = next(item for item in suite.items if item.condition == "agent_perturbation")
     assert [message.role for message in edited.transcript or ()] == ["user", "assistant", "tool", "assistant"]
