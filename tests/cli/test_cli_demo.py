@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from mlflow import MlflowClient
 
+import jrh_mlflow as jrh
 from jrh_mlflow import demo
 from jrh_mlflow.cli.demo import demo as command
 from jrh_mlflow.cli.main import group
@@ -17,7 +18,9 @@ from jrh_mlflow.measuring.recorded.answers import RecordedJudge
 from jrh_mlflow.tracking.mlflow_server import DATABASE, folder_uri
 from tests.docs.blocks import ROOT
 
-N_TESTS = len(demo.TESTS)
+SMALL_TESTS = ("label_flip", "typos")
+FULL_SUITE = demo.demo_suite()
+N_TESTS = len({item.condition for item in FULL_SUITE.items} - {"baseline"})
 MOST_LINES = 60
 """Of the whole demo: what is found must not scroll away."""
 
@@ -27,7 +30,8 @@ def small(monkeypatch: pytest.MonkeyPatch, store_uri: str, tmp_path: Path) -> Pa
     """The demo with fewer judges, in a store whose tables are there already."""
     monkeypatch.setattr(demo, "JUDGES", ("Llama8B", "Qwen14B"))
     monkeypatch.setattr(demo, "recorded_judges", lambda: [RecordedJudge("forced")])
-    monkeypatch.setattr(demo, "TESTS", ("markdown", "typos"))
+    items = [item for item in FULL_SUITE.items if item.condition in ("baseline", *SMALL_TESTS)]
+    monkeypatch.setattr(demo, "demo_suite", lambda: jrh.Suite(name=FULL_SUITE.name, items=items))
     careful, _, obedient = demo.graders()
     monkeypatch.setattr(demo, "graders", lambda: [careful, obedient])
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -67,7 +71,7 @@ def test_each_part_is_printed_when_it_is_measured_and_the_demo_ends_with_what_wa
         start = done.output.index(text, start)
     assert re.search(r"Δ75 +2\.27 \[1\.48, 3\.33\]\n", done.output)
     # Each test more is a line more.
-    assert len(done.output.splitlines()) + N_TESTS - len(demo.TESTS) <= MOST_LINES
+    assert len(done.output.splitlines()) + N_TESTS - len(SMALL_TESTS) <= MOST_LINES
     (paper, recorded_sentence, graders), following = conclusion(done.output)
     assert re.search(r"Llama8B .* 67 % \[50–79 %\].* 0 % \[0–18 %\]\.$", paper)
     assert re.search(r" 89 % \[75–95 %\].* 52 % \[38–65 %\]", recorded_sentence)
