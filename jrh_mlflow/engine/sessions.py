@@ -353,7 +353,11 @@ class ModelSession(JudgeSession):
         """Read the journalled answer that `prepare` found, if it is not to be asked for anew."""
         if work.kept is None or self._is_asked_anew(work):
             return None
-        return self._record(work, _read_back(work.kept.response), asked_at=work.kept.at)
+        response = _read_back(work.kept.response)
+        if not (response.text or "").strip():
+            # A model that writes responses keeps a refusal as its answer; the next run asks again.
+            return None
+        return self._record(work, response, asked_at=work.kept.at)
 
     def _is_asked_anew(self, work: KeyedCall) -> bool:
         return work.kept is not None and work.kept.is_unreadable and not self._keeps_unreadable

@@ -18,7 +18,7 @@ from jrh_mlflow.measuring.recorded.answers import RecordedJudge
 from jrh_mlflow.tracking.mlflow_server import DATABASE, folder_uri
 from tests.docs.blocks import ROOT
 
-SMALL_TESTS = ("label_flip", "typos")
+SMALL_TESTS = ("markdown", "label_flip")
 FULL_SUITE = demo.demo_suite()
 N_TESTS = len({item.condition for item in FULL_SUITE.items} - {"baseline"})
 MOST_LINES = 60
