@@ -52,7 +52,8 @@ def test_every_option_with_a_help_text_is_an_option_of_the_command(model: type[O
     missing = [
         name for name, field in model.model_fields.items() if field.description and model.flag(name) not in flags
     ]
-    assert missing == []
+    # Of a recipe and of Python only.
+    assert set(missing) <= {"keep_unreadable"}
 
 
 class Small(Options):

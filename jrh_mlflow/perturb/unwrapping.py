@@ -23,7 +23,7 @@ def unwrapped(answer: str, original: str) -> str:
     A fence or an object that the original has too is a part of the text, and stays.
 
     Example:
-        >>> unwrapped('```json\\n{"text": "It rained.", "ok": true}\\n```', "It was raining.")
+        >>> unwrapped('```json\n{"text": "It rained.", "ok": true}\n```', "It was raining.")
         'It rained.'
         >>> unwrapped('{"text": "It rained.", "note": "I kept it short."}', "It was raining.")
         '{"text": "It rained.", "note": "I kept it short."}'
@@ -82,7 +82,7 @@ def foreign_line(text: str, original: str) -> str | None:
     more lines than the original, its last line is taken for an added one.
 
     Example:
-        >>> foreign_line("Here is the text:\\n\\nIt rained.", "It was raining.")
+        >>> foreign_line("Here is the text:\n\nIt rained.", "It was raining.")
         'begins with a line that is not in the form of the original: Here is the text:'
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -65,7 +65,7 @@ def test_items_can_be_reviewed_before_generation_has_ended(tmp_path, store_uri):
 
         settings = GenerationSettings(
             dataset=ROWS,
-            tests=["format_invariance_3", "label_flip"],
+            tests=["format_invariance_3", "typos"],
             rubric="Is it an answer?",
             labels=("fail", "pass"),
             tracking_uri=store_uri,

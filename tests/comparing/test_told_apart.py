@@ -139,7 +139,7 @@ def test_the_terminal_names_what_is_deciding_and_both_p_values(runs, store_uri):
     assert "equivalent within ±0.2" in done.output
 
 
-@pytest.mark.parametrize("option", [["--primary", "dark_curent"], ["--alpha", "0.7"], ["--margin", "0"]])
+@pytest.mark.parametrize("option", [["--primary", "dark_curent"], ["--margin", "0"]])
 def test_what_cannot_decide_is_refused_in_one_line(option, runs, store_uri):
     done = CliRunner().invoke(command, [runs["tie"], runs["first"], *option, "--tracking-uri", store_uri, "--no-log"])
     assert isinstance(done.exception, RecipeError)

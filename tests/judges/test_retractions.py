@@ -19,8 +19,6 @@ from tests.judges.test_prompted import MODEL, call_of
 from tests.judges.test_prompted import PAIR as PAIR_ITEM
 from tests.judges.test_prompted import TALK as TALK_ITEM
 
-pytestmark = pytest.mark.quick
-
 PAIR = {"A": "1", "B": "2", "tie": "tie"}
 LEVELS = {level: level for level in ("1", "2", "3", "4", "5")}
 VERDICT = '{"reason": "more complete", "verdict": "A"}'

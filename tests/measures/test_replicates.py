@@ -184,14 +184,6 @@ def test_copies_move_no_interval_of_the_composite(judge):
     assert len(part.replicates) == len(part.cells)
 
 
-def test_a_tally_of_a_run_that_did_not_count_replicates_is_read_all_the_same():
-    old = tally(item_decisions(asked(scripted.Oracle(), jrh.datasheet_suite(n_tasks=3)))).to_dict()
-    del old["replicates"]
-    found = reliability(Tally.from_dict(old))
-    assert isinstance(found, Estimate)
-    assert found.cluster_low is not None
-
-
 def test_copies_move_no_interval_of_an_operating_point(calls):
     points = [
         operating_point(operating_counts(copied(calls, times)) or {}, judge="j", prompt="p", criterion="c")

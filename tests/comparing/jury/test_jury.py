@@ -247,7 +247,7 @@ def test_the_command_speaks_json_and_can_leave_mlflow_alone(runs, store_uri):
     ("options", "text"),
     [
         (["--size", "2"], "--size is of a jury: add --jury"),
-        (["--jury", "--alpha", "0.1"], "--alpha is of a comparison: leave out --jury"),
+        (["--jury", "--margin", "0.1"], "--margin is of a comparison: leave out --jury"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(options, text, runs, store_uri):

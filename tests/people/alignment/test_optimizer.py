@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import threading
 import warnings
 from types import FrameType, FunctionType, ModuleType
@@ -16,6 +17,7 @@ from mlflow.genai.judges import AlignmentOptimizer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JrhWarning, JudgeError, RecipeError
+from jrh_mlflow.outputs import csv_text
 from jrh_mlflow.people.alignment.aligned import alignment_content
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking.judges.scorers import in_memory_trace
@@ -448,5 +450,6 @@ def test_labels_are_other_peoples_text_and_run_nowhere():
     artifacts = alignment_content(result, {"before": "Is it polite?"}).artifacts
     table = artifacts["tables/held_out.csv"]
     assert isinstance(table, pd.DataFrame)
-    assert {text[0] for column in ("people", "before", "after") for text in table[column]} == {"'", "<"}
+    written = pd.read_csv(io.StringIO(csv_text(table)), dtype=str)
+    assert {text[0] for column in ("people", "before", "after") for text in written[column]} == {"'", "<"}
     assert "evil" not in result.to_markdown() + result._repr_html_()
