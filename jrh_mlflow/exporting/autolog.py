@@ -19,14 +19,13 @@ from jrh_mlflow.exporting.status import Status, page_of_run, status
 from jrh_mlflow.models.families import kinship_note
 from jrh_mlflow.show.plain_text import MAX_DESCRIPTION, code, literal
 from jrh_mlflow.tracking.judges.scorer_facts import specification
-from jrh_mlflow.tracking.mlflow_internals import ensemble_members
+from jrh_mlflow.tracking.mlflow_internals import autologging_switch, ensemble_members
 from jrh_mlflow.tracking.runs import keys
 from jrh_mlflow.tracking.runs.store import active_uri, mlflow_errors
 from jrh_mlflow.tracking.traces.traces_in import models_of
 
 logger = logging.getLogger("jrh_mlflow")
 
-_INTEGRATION = "jrh"
 _CODE = "code"
 _HEADING = "## Judges of this evaluation"
 _LINE = re.compile(
@@ -58,16 +57,9 @@ def autolog(disable: bool = False) -> None:
 
 @cache
 def _integration() -> Callable[..., None]:
-    """Return the switch of the integration, known to MLflow's autologging by its name."""
     import mlflow
-    from mlflow.utils.autologging_utils import autologging_integration, safe_patch
 
-    def switch(disable: bool = False, silent: bool = False) -> None:
-        # MLflow calls it only to enable, after it has taken back its patches.
-        safe_patch(_INTEGRATION, mlflow.genai, "evaluate", _evaluate_and_note)
-
-    integration: Callable[..., None] = autologging_integration(_INTEGRATION)(switch)
-    return integration
+    return autologging_switch("jrh", mlflow.genai, "evaluate", patch=_evaluate_and_note)
 
 
 def _evaluate_and_note(original: Callable[..., Any], *args: Any, **options: Any) -> Any:

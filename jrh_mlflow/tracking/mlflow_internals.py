@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -254,3 +255,23 @@ def add_metrics(numbers: Callable[[Sequence[Any]], Mapping[str, float]]) -> None
             **plain(results, *args, **options),
         }
     )
+
+
+def autologging_switch(
+    name: str, module: ModuleType, function: str, *, patch: Callable[..., Any]
+) -> Callable[..., None]:
+    """Return what switches an integration of MLflow's autologging on and, with `disable=True`, off.
+
+    Args:
+        name: By which MLflow knows the integration.
+        module: Where the function is looked up by those who call it; a name imported before is not patched.
+        function: Its name.
+        patch: Called in its place, with the function itself before the arguments. An error of the patch is a line in
+            MLflow's log, and leaves the result of the function.
+    """
+    from mlflow.utils.autologging_utils import autologging_integration, safe_patch
+
+    # MLflow calls it only to enable, after it has taken back its patches, and asks for these two parameters.
+    enable = lambda disable=False, silent=False: safe_patch(name, module, function, patch)  # noqa: E731
+    switch: Callable[..., None] = autologging_integration(name)(enable)
+    return switch
